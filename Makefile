@@ -113,6 +113,7 @@ test-needs: c-compiler test-image python-grpc node-packages browser cluster-bina
 RUN_TESTS = status=0; \
 	(cd test/cluster && go vet . ./internal/... && go test ./internal/...) || status=$$?; \
 	$(GOTESTSUM) $(LONG_TESTS) $$(go list ./... | grep -vxF "$$(go list $(LONG_TESTS))") || status=$$?; \
+	go run ./test/rules -ran bin/test.json || status=$$?; \
 	echo; echo "The slowest tests:"; $(TOOLS)/gotestsum tool slowest --num 10 --jsonfile bin/test.json; \
 	echo "What every test has printed is in bin/test.json."; exit $$status
 
@@ -211,6 +212,7 @@ generate: $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc $(TOOL
 	$(TOOLS)/controller-gen crd paths=./sdk/api/landscaper/v1alpha1 output:crd:dir=sdk/api/landscaper/crds
 	go run ./test/schemagen
 	go run ./charts/internal/chartgen
+	go run ./test/rules
 
 .PHONY: verify
 verify: verify-generated $(TOOLS)/golangci-lint ## Check generated files, protocol, modules, format, lint, packages and English
@@ -223,7 +225,7 @@ verify: verify-generated $(TOOLS)/golangci-lint ## Check generated files, protoc
 	$(TOOLS)/golangci-lint run ./...
 
 # Compares with the files as they are, not as they were committed, so that it says the same before and after a commit.
-GENERATED_SUM = git ls-files -z proto/pergola sdk/api/landscaper '*.schema.json' charts/pergola | xargs -0 sha256sum
+GENERATED_SUM = git ls-files -z proto/pergola sdk/api/landscaper '*.schema.json' charts/pergola test/rules.md | xargs -0 sha256sum
 .PHONY: verify-generated
 verify-generated:
 	@before=$$($(GENERATED_SUM)); $(MAKE) generate; \

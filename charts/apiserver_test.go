@@ -16,6 +16,7 @@ import (
 
 // The API server takes everything that is rendered, and the Pods also where the level restricted of Pod Security is
 // enforced.
+// Rule (SECURITY.md#other-users-of-the-hosts-namespace): The Pods meet the level `restricted` of Pod Security.
 func TestAPIServer(t *testing.T) {
 	restrict := map[string]string{
 		"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/enforce-version": "latest",

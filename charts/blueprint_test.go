@@ -98,6 +98,8 @@ var selectors = []any{object{"annotations": []any{
 }}}
 
 // A Landscaper installs the chart with what it imports, by which the host goes.
+// Rule (operators-guide.md#install-by-landscaper): The blueprint has the imports for deployers, and they become values
+// of the chart.
 func TestBlueprint(t *testing.T) {
 	b := readBlueprint(t)
 	for name, test := range map[string]struct {

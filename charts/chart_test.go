@@ -35,6 +35,9 @@ func TestLint(t *testing.T) {
 }
 
 // What is rendered without any values is what an operator gets who thinks of nothing.
+// Rule (operators-guide.md#scale): By default there is one replica, an autoscaler at 80 %, and Pods are spread over
+// nodes and zones.
+// Rule (SECURITY.md#network): By default only the metrics of the host can be reached.
 func TestDefaults(t *testing.T) {
 	all := mustRender(t, "", newest)
 	deployment := one[*appsv1.Deployment](t, all, "Deployment pergola-system/pergola")
@@ -161,6 +164,7 @@ func TestDefinitionThatLandscaperLacks(t *testing.T) {
 }
 
 // A Deployment for each plugin has that plugin alone, and all that belongs to it.
+// Rule (operators-guide.md#scale): With a Deployment per plugin each has an autoscaler with bounds of its own.
 func TestDeploymentPerPlugin(t *testing.T) {
 	all := mustRender(t, `
 deploymentPerPlugin: true
@@ -300,6 +304,7 @@ func TestContainerPods(t *testing.T) {
 }
 
 // The status page has no login, so that others reach it only if the operator says who.
+// Rule (SECURITY.md#network): Only sources named by the operator reach the status page.
 func TestStatusPage(t *testing.T) {
 	for name, test := range map[string]struct {
 		values, address string

@@ -81,6 +81,7 @@ func documentedRights(t *testing.T) objects {
 }
 
 // The chart gives host and container deployer what the pages say that they need, and nothing else.
+// Rule (SECURITY.md#authors-of-items): By default the host may have no tokens for Targets.
 func TestRights(t *testing.T) {
 	host := rbacv1.Subject{Kind: "ServiceAccount", Namespace: "pergola-system", Name: "pergola"}
 	container := rbacv1.Subject{Kind: "ServiceAccount", Namespace: "pergola-pods", Name: "container"}
@@ -144,6 +145,7 @@ func TestNoRights(t *testing.T) {
 }
 
 // Rights that nobody needs are not given.
+// Rule (host-configuration.md#permissions): The host has no unused rights.
 func TestLeastRights(t *testing.T) {
 	for name, test := range map[string]struct {
 		reason, values string

@@ -233,6 +233,7 @@ func hostCluster(account string) string {
 }
 
 // Each value that the schema knows changes what is rendered, as its row says.
+// Rule (operators-guide.md#scale): Replicas, bounds and workers can be set by values of the chart.
 func TestEveryValueHasAnEffect(t *testing.T) {
 	rows := effects()
 	without := map[string]string{} // what is rendered without a value, by the others that it needs

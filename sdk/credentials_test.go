@@ -165,10 +165,12 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 		values []any
 		want   string // how the first one is printed
 	}{
+		// Rule (SECURITY.md#secrets): A printed request shows no Target.
 		"Target": {
 			[]any{target(), *target(), []any{*target()}, &sdk.Request{Target: target()}, sdk.Request{Target: target()}},
 			`{Name:"prod" Type:"t" Labels:map["a":"b"] Content:(9 bytes)}`,
 		},
+		// Rule (SECURITY.md#secrets): A printed request shows no credentials.
 		"Registry": {
 			[]any{&c.Registries[0], c.Registries, c, *c, &sdk.Request{Credentials: c}, sdk.Request{Credentials: c}},
 			`{Secret:"pull" DockerConfig:(52 bytes) Problem:""}`,
@@ -177,6 +179,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 			[]any{c.ChartRepositories[0], c.ChartRepositories, map[string]any{"a": []any{c.ChartRepositories[0]}}},
 			`{URL:"https://charts.example.org" CAData:(3 bytes) AuthHeader:(16 bytes) Problem:""}`,
 		},
+		// Rule (SECURITY.md#secrets): A printed request shows no content of the ConfigMap in `ocmConfig`.
 		"OCMConfig": {
 			[]any{ocmConfig(), *ocmConfig(), []any{*ocmConfig()}, &sdk.Request{OCMConfig: ocmConfig()}},
 			`{ConfigMap:"places" Content:(9 bytes) Problem:""}`,

@@ -36,6 +36,8 @@ func TestDecodeProviderStatus(t *testing.T) {
 		"NewField":     {`{"apiVersion":"a/v2","kind":"B","note":"a","new":1}`, true, ""},
 		"OlderVersion": {`{"apiVersion":"a/v1","kind":"B","note":"a"}`, true, ""},
 		// It would be cut down.
+		// Rule (plugin-authors.md#provider-status): A provider status of a newer version ends the job before anything
+		// is done.
 		"NewerVersion": {`{"apiVersion":"a/v3","kind":"B","note":"a"}`, false, unknown},
 		"OtherGroup":   {`{"apiVersion":"b/v2","kind":"B","note":"a"}`, false, unknown},
 		"OtherKind":    {`{"apiVersion":"a/v2","kind":"C","note":"a"}`, false, unknown},
@@ -69,6 +71,8 @@ type inventory struct {
 	Revision         int
 }
 
+// Rule (plugin-authors.md#provider-status): Fields of a provider status unknown to a deployer survive as long as their
+// parts.
 func TestUnknownFieldsOfAProviderStatusSurvive(t *testing.T) {
 	t.Parallel()
 	const meta = `"apiVersion":"a/v1","kind":"B"`

@@ -14,6 +14,7 @@ import (
 
 // A byte that is not UTF-8, such as of another program's output, costs no more than itself: all else arrives as the
 // deployer gave it.
+// Rule (protocol.md#rules): A byte outside UTF-8 costs no more than itself: texts arrive with U+FFFD in its place.
 func TestTextsThatAreNotUTF8(t *testing.T) {
 	t.Parallel()
 	const text, want = "volume Gr\xfcn", "volume Gr\uFFFDn"

@@ -12,6 +12,8 @@ import (
 	mockv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/mock/v1alpha1"
 )
 
+const reasonFailed = "MockFailed"
+
 // pollAfter is the pause between calls of a job without an end.
 const pollAfter = 30 * time.Second
 
@@ -49,7 +51,7 @@ func (d *deployer) Reconcile(_ context.Context, req *sdk.Request) (*sdk.Response
 		return nil, err
 	}
 	if _, err := parseSchedule(config.ContinuousReconcile); err != nil {
-		req.Warning(eventSchedule, fmt.Sprintf("there is no continuous reconciliation: spec.config.continuousReconcile.%v", err))
+		req.Warning(reasonSchedule, fmt.Sprintf("there is no continuous reconciliation: spec.config.continuousReconcile.%v", err))
 	}
 	req.Log.Debug("reconciled", "phase", phase(config))
 	return finish(res, phase(config))
@@ -90,7 +92,7 @@ func finish(res *sdk.Response, phase v1alpha1.DeployItemPhase) (*sdk.Response, e
 	case v1alpha1.DeployItemPhaseSucceeded:
 		return res, nil
 	case v1alpha1.DeployItemPhaseFailed, v1alpha1.DeployItemPhaseDeleteFailed:
-		return res, sdk.ConfigurationError("MockFailed", "spec.config: the provider configuration asks for phase %s", phase)
+		return res, sdk.ConfigurationError(reasonFailed, "spec.config: the provider configuration asks for phase %s", phase)
 	default:
 		res.InProgress = &sdk.InProgress{
 			WaitingFor: fmt.Sprintf("nothing: the provider configuration asks for phase %s", phase),

@@ -10,8 +10,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/hook/continuousreconcile"
 )
 
-// eventSchedule is the reason of the warning about an unreadable schedule.
-const eventSchedule = "ContinuousReconcileInvalid"
+// reasonSchedule is the reason of the warning about an unreadable schedule.
+const reasonSchedule = "ContinuousReconcileInvalid"
 
 // Hooks makes the host reconcile finished items again by their schedule.
 func (d *deployer) Hooks() hook.Hooks {

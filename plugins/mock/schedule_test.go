@@ -40,9 +40,10 @@ func TestSchedule(t *testing.T) {
 		"interval":    {"the interval has passed", finished(&managedresource.ContinuousReconcile{Every: "1h"}, longAgo), due},
 		"not yet due": {"the interval has not passed", finished(&managedresource.ContinuousReconcile{Every: "100000h"}, justNow), wait},
 		"cron":        {"the time was missed", finished(&managedresource.ContinuousReconcile{Cron: "@yearly"}, longAgo), due},
-		"both":        {"cron wins", finished(&managedresource.ContinuousReconcile{Every: "100000h", Cron: "@daily"}, longAgo), due},
-		"cron wrong":  {"cron wins, although it cannot be read", finished(&managedresource.ContinuousReconcile{Every: "1h", Cron: "TZ="}, longAgo), none},
-		"wrong":       {"a schedule that cannot be read is none", finished(&managedresource.ContinuousReconcile{Every: "soon"}, longAgo), none},
+		// Rule (deploy-items.md#the-mock-deployer): In the mock deployer `cron` takes precedence over `every`.
+		"both":       {"cron wins", finished(&managedresource.ContinuousReconcile{Every: "100000h", Cron: "@daily"}, longAgo), due},
+		"cron wrong": {"cron wins, although it cannot be read", finished(&managedresource.ContinuousReconcile{Every: "1h", Cron: "TZ="}, longAgo), none},
+		"wrong":      {"a schedule that cannot be read is none", finished(&managedresource.ContinuousReconcile{Every: "soon"}, longAgo), none},
 		"unreadable": {"a configuration that cannot be read has no schedule", func() *v1alpha1.DeployItem {
 			item := finished(nil, longAgo)
 			item.Spec.Config = raw(`{"continuousReconcile": 1}`)
@@ -101,7 +102,7 @@ func TestScheduleFailsNoJob(t *testing.T) {
 			}
 			var got []string
 			for _, m := range result.Messages {
-				if m.Event != nil && m.Event.Warning && m.Event.Reason == eventSchedule {
+				if m.Event != nil && m.Event.Warning && m.Event.Reason == reasonSchedule {
 					got = append(got, m.Event.Message)
 				}
 			}

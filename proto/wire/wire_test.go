@@ -62,6 +62,7 @@ func fill(m protoreflect.Message, text string, choice int) {
 }
 
 // Each text and each JSON object of each message arrives, with U+FFFD in the place of what is not UTF-8.
+// Rule (protocol.md#rules): Bytes outside UTF-8 are replaced in each text and each JSON object of the protocol.
 func TestTextsThatAreNotUTF8AreReplaced(t *testing.T) {
 	t.Parallel()
 	messages := deployerv1.File_pergola_deployer_v1_deployer_proto.Messages()

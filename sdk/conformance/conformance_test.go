@@ -52,6 +52,7 @@ func examine(t *testing.T, name string, env ...string) *Report {
 	return report
 }
 
+// Rule (protocol.md#tools): `pergola plugins verify` finds each breach of the rules of the protocol.
 func TestMisbehaviourBreaksItsRules(t *testing.T) {
 	t.Parallel()
 	unbroken := Rules() // a rule that nothing breaks may as well not be checked

@@ -265,6 +265,8 @@ func misbehaviours() map[string]misbehaviour {
 		"ConditionOfTheHost": {want: []Rule{RuleConditions}, says: results(func(_ *conversation, r *result) {
 			r.Conditions = []*deployerv1.Condition{{Type: "Ready", Status: "True", Reason: "AsItWas"}}
 		})},
+		// Rule (SECURITY.md#secrets, TestMisbehaviourBreaksItsRules/RepeatsCredentials): `pergola plugins verify` finds
+		// a plugin with repeated credentials.
 		"RepeatsCredentials": {want: []Rule{RuleCredentials}, says: results(func(c *conversation, r *result) {
 			for _, repository := range c.start.GetCredentials().GetChartRepositories() {
 				for _, e := range r.GetFailed().GetErrors() {
@@ -272,6 +274,8 @@ func misbehaviours() map[string]misbehaviour {
 				}
 			}
 		})},
+		// Rule (SECURITY.md#secrets, TestMisbehaviourBreaksItsRules/RepeatsOCMConfig): `pergola plugins verify` finds
+		// repeated credentials of the ConfigMap of a Context.
 		"RepeatsOCMConfig": {want: []Rule{RuleCredentials}, says: results(func(c *conversation, r *result) {
 			for _, e := range r.GetFailed().GetErrors() {
 				e.Message += string(c.start.GetOcmConfig().GetContent())

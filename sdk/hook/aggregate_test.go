@@ -28,24 +28,32 @@ func TestAggregate(t *testing.T) {
 		results  results
 		want     *hook.Result
 	}{
-		"no results":       {"nothing was run, so nobody has an opinion", anyOther, nil, nil},
-		"only nil ones":    {"results that are all nil come to nil", anyOther, results{nil, nil}, nil},
-		"a zero one":       {"the zero result is an opinion", should, results{nil, zero}, zero},
-		"a single one":     {"a single result is copied", anyOther, results{nil, both, nil}, both},
-		"as it is":         {"a single result is not tidied up", anyOther, results{odd}, odd},
-		"one aborts":       {"any hook can abort", anyOther, results{zero, abort, zero}, abort},
-		"none aborts":      {"nobody wants to abort", anyOther, results{zero, zero}, zero},
-		"responsible":      {"one that does not abort enforces responsibility", responsible, results{abort, zero}, zero},
-		"not responsible":  {"all hooks abort", responsible, results{abort, abort}, abort},
-		"enforced":         {"one hook that does not abort enforces a job", should, results{abort, zero}, zero},
-		"not enforced":     {"all hooks abort", should, results{abort, nil, abort}, abort},
-		"one requeues":     {"any hook can requeue", anyOther, results{zero, requeue}, requeue},
-		"check requeues":   {"any hook can requeue, at a check too", should, results{requeue, zero}, requeue},
-		"shortest time":    {"the shortest time counts", anyOther, results{after(3), after(1), after(2)}, after(1)},
-		"zero time":        {"zero is no time", anyOther, results{after(3), zero}, after(3)},
-		"zero first":       {"zero is no time", anyOther, results{zero, after(3)}, after(3)},
-		"negative time":    {"a time below zero is none", anyOther, results{after(-1), after(3), after(-2)}, after(3)},
-		"only negative":    {"without a time above zero there is none", anyOther, results{after(-1), zero}, zero},
+		"no results": {"nothing was run, so nobody has an opinion", anyOther, nil, nil},
+		// Rule (hooks.md#results): A list of nil results comes to nil.
+		"only nil ones": {"results that are all nil come to nil", anyOther, results{nil, nil}, nil},
+		"a zero one":    {"the zero result is an opinion", should, results{nil, zero}, zero},
+		// Rule (hooks.md#results): A single non-nil result is copied.
+		"a single one": {"a single result is copied", anyOther, results{nil, both, nil}, both},
+		"as it is":     {"a single result is not tidied up", anyOther, results{odd}, odd},
+		// Rule (hooks.md#results): `AbortReconcile` is ORed.
+		"one aborts":  {"any hook can abort", anyOther, results{zero, abort, zero}, abort},
+		"none aborts": {"nobody wants to abort", anyOther, results{zero, zero}, zero},
+		// Rule (hooks.md#results): For `DuringResponsibilityCheck`, `AbortReconcile` is ANDed.
+		"responsible":     {"one that does not abort enforces responsibility", responsible, results{abort, zero}, zero},
+		"not responsible": {"all hooks abort", responsible, results{abort, abort}, abort},
+		// Rule (hooks.md#results): For `ShouldReconcile`, `AbortReconcile` is ANDed.
+		"enforced":     {"one hook that does not abort enforces a job", should, results{abort, zero}, zero},
+		"not enforced": {"all hooks abort", should, results{abort, nil, abort}, abort},
+		// Rule (hooks.md#results): `Requeue` is ORed.
+		"one requeues":   {"any hook can requeue", anyOther, results{zero, requeue}, requeue},
+		"check requeues": {"any hook can requeue, at a check too", should, results{requeue, zero}, requeue},
+		// Rule (hooks.md#results): The smallest `RequeueAfter` above zero counts.
+		"shortest time": {"the shortest time counts", anyOther, results{after(3), after(1), after(2)}, after(1)},
+		"zero time":     {"zero is no time", anyOther, results{after(3), zero}, after(3)},
+		"zero first":    {"zero is no time", anyOther, results{zero, after(3)}, after(3)},
+		"negative time": {"a time below zero is none", anyOther, results{after(-1), after(3), after(-2)}, after(3)},
+		"only negative": {"without a time above zero there is none", anyOther, results{after(-1), zero}, zero},
+		// Rule (hooks.md#results): With `Requeue`, `RequeueAfter` becomes zero.
 		"requeue wins":     {"at once is sooner than any time", anyOther, results{after(3), requeue, after(1)}, requeue},
 		"requeue and time": {"at once is sooner than its own time", anyOther, results{odd, zero}, requeue},
 	}

@@ -24,11 +24,14 @@ func TestRegistration(t *testing.T) {
 		want     []string
 	}{
 		// It is told which type it is.
+		// Rule (hooks.md#hooks-in-plugins): A function runs for each type of its registration.
 		"several types": {
 			func(h hook.Hooks) hook.Hooks { return h.RegisterHook(named("f"), hook.End, hook.Start) },
 			[]string{"f at Start", "f at End"},
 		},
+		// Rule (hooks.md#hooks-in-plugins): A registration without types has no effect.
 		"no types": {func(h hook.Hooks) hook.Hooks { return h.RegisterHook(named("f")) }, nil},
+		// Rule (hooks.md#hooks-in-plugins): A hook setup is registered for its own types.
 		"setup": {
 			func(h hook.Hooks) hook.Hooks {
 				return h.RegisterHookSetup(hook.Setup{Func: named("f"), Types: []hook.Type{hook.Start, hook.BeforeDelete}})

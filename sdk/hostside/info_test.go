@@ -31,10 +31,11 @@ func TestReadInfoNamesAllProblems(t *testing.T) {
 		in   *info
 		want []string // nil if nothing is wrong
 	}{
-		"one letter":       {named("a"), nil},
-		"63 letters":       {named(strings.Repeat("a", 63)), nil},
-		"64 letters":       {named(strings.Repeat("a", 64)), []string{"DNS label"}},
-		"upper case":       {named("Helm"), []string{`DNS label, but is "Helm"`}},
+		"one letter": {named("a"), nil},
+		"63 letters": {named(strings.Repeat("a", 63)), nil},
+		"64 letters": {named(strings.Repeat("a", 64)), []string{"DNS label"}},
+		"upper case": {named("Helm"), []string{`DNS label, but is "Helm"`}},
+		// Rule (SECURITY.md#plugins): A plugin's name is bounded, and no path.
 		"a path":           {named("../helm"), []string{"DNS label"}},
 		"a newline":        {named("helm\n"), []string{"DNS label"}},
 		"a dash at an end": {named("helm-"), []string{"DNS label"}},

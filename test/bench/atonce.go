@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// rounds is how often host and bare loop take turns.
+	// rounds is how often a new host is measured.
 	rounds = 3
 	// inSequence is how many jobs an idle system gets, one after the other.
 	inSequence = 100
@@ -32,8 +32,7 @@ const (
 
 var steps = []string{createdStep, firstStep, secondStep, sequenceStep, watchesStep}
 
-// measureAtOnce lets a host with the manifest plugin, and the bare loop, carry out many small jobs at once, and then
-// one after the other.
+// measureAtOnce lets a host with the manifest plugin carry out many small jobs at once, and then one after the other.
 func (b *bench) measureAtOnce(ctx context.Context) error {
 	for _, locks := range []bool{true, false} {
 		tables := map[string]figures{}
@@ -41,10 +40,8 @@ func (b *bench) measureAtOnce(ctx context.Context) error {
 			tables[step] = figures{}
 		}
 		for range rounds {
-			for _, column := range []string{hostColumn, loopColumn} {
-				if err := b.measureTurn(ctx, locks, column, tables); err != nil {
-					return fmt.Errorf("measure many jobs of %s: %w", column, err)
-				}
+			if err := b.measureRound(ctx, locks, tables); err != nil {
+				return fmt.Errorf("measure many jobs: %w", err)
 			}
 		}
 		for _, step := range steps {
@@ -55,8 +52,8 @@ func (b *bench) measureAtOnce(ctx context.Context) error {
 	return nil
 }
 
-// measureTurn adds a round of the host or the loop to the tables.
-func (b *bench) measureTurn(ctx context.Context, locks bool, column string, tables map[string]figures) (err error) {
+// measureRound adds a round to the tables.
+func (b *bench) measureRound(ctx context.Context, locks bool, tables map[string]figures) (err error) {
 	f, err := b.newFleet(ctx)
 	if err != nil {
 		return err
@@ -65,12 +62,15 @@ func (b *bench) measureTurn(ctx context.Context, locks bool, column string, tabl
 	if err != nil {
 		return err
 	}
-	pid, end, err := f.startWorker(ctx, locks, column)
+	host, _, err := f.startReplica(ctx, f.deployers, fmt.Sprintf("pluginFiles: [manifest]\nlocking: %t\n", locks))
 	if err != nil {
 		return err
 	}
-	stop := sync.OnceValue(end)
+	stop := sync.OnceValue(func() error { return f.stop(ctx) })
 	defer func() { err = errors.Join(err, stop()) }()
+	if err := f.waitReady(ctx); err != nil {
+		return err
+	}
 	if err := b.waitQuiet(ctx, begin); err != nil { // it looks at the items of the rounds before
 		return err
 	}
@@ -91,39 +91,17 @@ func (b *bench) measureTurn(ctx context.Context, locks bool, column string, tabl
 		return err
 	}
 	for _, step := range []string{firstStep, secondStep} {
-		if err := f.measureStep(ctx, column, pid, items, tables[step]); err != nil {
+		if err := f.measureStep(ctx, host.Pid(), items, tables[step]); err != nil {
 			return fmt.Errorf("%s: %w", step, err)
 		}
 	}
-	if err := measureSequence(ctx, "ms until it is finished, p50", column, tables[sequenceStep],
-		func() (time.Duration, error) { return f.carryOut(ctx, items[0]) }); err != nil {
+	if err := f.measureSequence(ctx, items[0], tables[sequenceStep]); err != nil {
 		return err
 	}
 	if err := errors.Join(stop(), b.waitQuiet(ctx, begin)); err != nil {
 		return err
 	}
-	if column == loopColumn {
-		if err := f.measureAlone(ctx, locks, items[0], tables[sequenceStep]); err != nil {
-			return err
-		}
-	}
 	return b.addWatches(begin, tables[watchesStep])
-}
-
-// startWorker starts a host, and waits until it is ready, or the bare loop.
-func (f *fleet) startWorker(ctx context.Context, locks bool, column string) (pid int, stop func() error, err error) {
-	if column == loopColumn {
-		return f.startLoop(ctx, locks)
-	}
-	host, _, err := f.startReplica(ctx, f.deployers, fmt.Sprintf("pluginFiles: [manifest]\nlocking: %t\n", locks))
-	if err != nil {
-		return 0, nil, err
-	}
-	stop = func() error { return f.stop(ctx) }
-	if err := f.waitReady(ctx); err != nil {
-		return 0, nil, errors.Join(err, stop())
-	}
-	return host.Pid(), stop, nil
 }
 
 // configMap is the configuration of an item that has one ConfigMap of its name.
@@ -138,14 +116,12 @@ func (f *fleet) configMap(name, text string) fields {
 }
 
 // measureStep sets a job for each item at once, and adds what the jobs have cost.
-func (f *fleet) measureStep(
-	ctx context.Context, column string, pid int, items []*v1alpha1.DeployItem, table figures,
-) error {
+func (f *fleet) measureStep(ctx context.Context, pid int, items []*v1alpha1.DeployItem, table figures) error {
 	mark, err := f.auditMark()
 	if err != nil {
 		return err
 	}
-	before, err := cpuOf(pid, column)
+	before, err := cpuOf(pid)
 	if err != nil {
 		return err
 	}
@@ -156,12 +132,12 @@ func (f *fleet) measureStep(
 	if err := f.waitQuiet(ctx, mark); err != nil { // events are sent later, and locks given back
 		return err
 	}
-	after, err := cpuOf(pid, column)
+	after, err := cpuOf(pid)
 	if err != nil {
 		return err
 	}
 	jobs := float64(len(items))
-	table.add(rateRow, column, jobs/took.Seconds())
+	table.add(rateRow, hostColumn, jobs/took.Seconds())
 	for what, seconds := range after {
 		table.add(what.row, what.column, (seconds-before[what])*1000/jobs)
 	}
@@ -203,26 +179,22 @@ func (b *bench) addWatches(mark int64, table figures) error {
 }
 
 // cpuOf is how many seconds of processor time were used, by the cells of the table that they count for.
-func cpuOf(pid int, column string) (map[cell]float64, error) {
+func cpuOf(pid int) (map[cell]float64, error) {
 	own, below, err := cpuSeconds(pid)
 	if err != nil {
 		return nil, err
 	}
 	_, all, err := cpuSeconds(os.Getpid())
-	cpu := map[cell]float64{{cpuRow, column}: own, {serverRow, column}: all - own - below}
-	if column == hostColumn {
-		cpu[cell{cpuRow, pluginColumn}] = below
-	}
-	return cpu, err
+	return map[cell]float64{
+		{cpuRow, hostColumn}: own, {cpuRow, pluginColumn}: below, {serverRow, hostColumn}: all - own - below,
+	}, err
 }
 
 // measureSequence adds how long a job takes while there is nothing else to do.
-func measureSequence(
-	ctx context.Context, row, column string, table figures, carryOut func() (time.Duration, error),
-) error {
+func (f *fleet) measureSequence(ctx context.Context, item *v1alpha1.DeployItem, table figures) error {
 	var all []time.Duration
 	for range inSequence {
-		took, err := carryOut()
+		took, err := f.carryOut(ctx, item)
 		if err != nil {
 			return err
 		}
@@ -233,30 +205,6 @@ func measureSequence(
 		}
 	}
 	slices.Sort(all)
-	table.add(row, column, float64(all[len(all)/2].Microseconds())/1000)
+	table.add("ms until it is finished, p50", hostColumn, float64(all[len(all)/2].Microseconds())/1000)
 	return nil
-}
-
-// measureAlone adds how long the requests of a job take that the bare loop carries out, one after the other, up to that
-// which finishes it, with nobody who watches.
-func (f *fleet) measureAlone(ctx context.Context, locks bool, item *v1alpha1.DeployItem, table figures) error {
-	l, err := newLoop(f.controlPlane.Config, locks)
-	if err != nil {
-		return err
-	}
-	known := &remembered{}
-	if err := l.acquire(ctx, item, known); err != nil { // it reads the lock first
-		return fmt.Errorf("find lock: %w", err)
-	}
-	return measureSequence(ctx, "ms of its requests alone, p50", loopColumn, table, func() (time.Duration, error) {
-		if err := l.release(ctx, known); err != nil {
-			return 0, err
-		}
-		began := time.Now()
-		err := f.setJob(ctx, item)
-		if err == nil {
-			err = errors.Join(l.acquire(ctx, item, known), l.carryOut(ctx, item))
-		}
-		return time.Since(began), err
-	})
 }

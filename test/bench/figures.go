@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// The columns of the tables. What the API server and etcd use counts with the host or the loop that they work for.
-const hostColumn, pluginColumn, loopColumn = "host", "plugin", "bare loop"
+// The columns of the tables. What the API server and etcd use counts with the host.
+const hostColumn, pluginColumn = "host", "plugin"
 
 // The rows of the tables, per job, but for those of requests of a kind.
 const (
@@ -40,24 +40,19 @@ func (f figures) say() {
 	}
 	first := []string{rateRow, cpuRow, serverRow, allRow}
 	rows := slices.DeleteFunc(slices.Sorted(maps.Keys(f)), func(row string) bool { return slices.Contains(first, row) })
-	const format = "%-32s %22s %22s %22s %8s"
-	say(format, "", hostColumn, pluginColumn, loopColumn, "ratio")
+	const format = "%-32s %22s %22s"
+	say(format, "", hostColumn, pluginColumn)
 	for _, row := range slices.Concat(first, rows) {
 		if f[row] == nil {
 			continue
 		}
-		medians, texts := map[string]float64{}, map[string]string{}
+		texts := map[string]string{}
 		for column, all := range f[row] {
 			all = append(all, make([]float64, rounds-len(all))...)
 			slices.Sort(all)
-			medians[column] = all[len(all)/2]
-			texts[column] = fmt.Sprintf("%.2f (%.2f-%.2f)", medians[column], all[0], all[len(all)-1])
+			texts[column] = fmt.Sprintf("%.2f (%.2f-%.2f)", all[len(all)/2], all[0], all[len(all)-1])
 		}
-		ratio := ""
-		if ours, floor := medians[hostColumn]+medians[pluginColumn], medians[loopColumn]; ours > 0 && floor > 0 {
-			ratio = fmt.Sprintf("%.2f", ours/floor)
-		}
-		say(format, row, texts[hostColumn], texts[pluginColumn], texts[loopColumn], ratio)
+		say(format, row, texts[hostColumn], texts[pluginColumn])
 	}
 	say("")
 }

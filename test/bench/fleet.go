@@ -9,13 +9,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/testenv"
@@ -162,20 +159,4 @@ func forEach(
 		group.Go(func() error { return do(ctx, item) })
 	}
 	return group.Wait()
-}
-
-// setJob sets a new job as a Landscaper does.
-func (f *fleet) setJob(ctx context.Context, item *v1alpha1.DeployItem) error {
-	now := v1alpha1.Now()
-	patch, err := json.Marshal(fields{"status": fields{
-		"jobID": uuid.NewString(), "jobIDGenerationTime": now, "observedGeneration": item.Status.ObservedGeneration,
-		"transitionTimes": fields{"triggerTime": now, "initTime": nil, "finishedTime": nil},
-	}})
-	if err == nil {
-		err = f.admin.Status().Patch(ctx, item, client.RawPatch(types.MergePatchType, patch))
-	}
-	if err != nil {
-		return fmt.Errorf("set job: %w", err)
-	}
-	return nil
 }

@@ -1,7 +1,6 @@
-// Command bench measures what one deploy item with many objects costs, what Helm releases cost, what many small jobs
-// cost beside a loop that sends no request too many, what more replicas bring, what many deploy items cost when a host
-// starts, and how much memory idle ones take, with hosts as processes of their own on a real API server. It prints
-// tables; docs/benchmarks.md says how to read them.
+// Command bench measures one deploy item with many objects, Helm releases, many small jobs, more replicas, the start of
+// a host with many deploy items, and the memory of idle ones, with hosts as processes of their own on a real API
+// server. It prints tables; docs/benchmarks.md says how to read them.
 package main
 
 import (
@@ -30,21 +29,14 @@ func main() {
 		"a directory with the plugins that Pergola has; empty to leave out what it measures")
 	flag.IntVar(&b.releases, "releases", 100, "items of the plugin helm in deployers; 0 to leave them out")
 	flag.IntVar(&b.atOnce, "jobs-at-once", 1000,
-		"small jobs of the plugin manifest in deployers, beside a loop with the least requests; 0 to leave them out")
+		"small jobs of the plugin manifest in deployers; 0 to leave them out")
 	flag.IntVar(&b.replicas, "replicas", 3, "up to how many replicas are measured; 0 to leave that out")
 	flag.IntVar(&b.jobs, "jobs", 300, "jobs that the replicas share")
 	flag.IntVar(&b.items, "items", 20_000, "finished items that are there when a host starts; 0 to leave that out")
 	flag.IntVar(&b.idle, "idle", 5000, "finished items of 10 KB that a host with all deployers has; 0 to leave that out")
-	loop := flag.String("bare-loop", "", "be that loop with this kubeconfig; the benchmark starts itself so")
-	locks := flag.Bool("locks", true, "with -bare-loop: lock the items")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	var err error
-	if *loop != "" {
-		err = runLoop(ctx, *loop, *locks)
-	} else {
-		err = b.run(ctx)
-	}
+	err := b.run(ctx)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)

@@ -45,7 +45,7 @@ func (b *bench) measureReleases(ctx context.Context) (err error) {
 	}
 	for _, step := range []string{"installed", "unchanged", "unchanged"} {
 		table := figures{}
-		if err := f.measureStep(ctx, hostColumn, host.Pid(), items, table); err != nil {
+		if err := f.measureStep(ctx, host.Pid(), items, table); err != nil {
 			return fmt.Errorf("measure releases, %s: %w", step, err)
 		}
 		say("%s", step)

@@ -33,8 +33,6 @@ func (r request) kind() string {
 // column is the one of the tables for those who have sent the request; empty if they have none.
 func (r request) column() string {
 	switch {
-	case strings.HasPrefix(r.UserAgent, loopAgent):
-		return loopColumn
 	case strings.HasPrefix(r.UserAgent, "pergola-host"):
 		return hostColumn
 	case strings.HasPrefix(r.UserAgent, "pergola-"):

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
 // carryOut sets jobs for items, waits until they have succeeded, and returns how long that took. Nobody asks for what a
@@ -30,7 +31,12 @@ func (f *fleet) carryOut(ctx context.Context, items ...*v1alpha1.DeployItem) (to
 		return 0, err
 	}
 	began := time.Now()
-	group.Go(func() error { return forEach(ctx, items, f.setJob) })
+	group.Go(func() error {
+		return forEach(ctx, items, func(ctx context.Context, item *v1alpha1.DeployItem) error {
+			_, err := testenv.SetJob(ctx, f.admin, item)
+			return err
+		})
+	})
 	var finished map[string]*v1alpha1.DeployItem
 	group.Go(func() (err error) {
 		finished, err = f.awaitFinished(ctx, events, now.ResourceVersion, last)
@@ -91,7 +97,7 @@ func (f *fleet) watchItems(ctx context.Context, since string) (watch.Interface, 
 	return events, nil
 }
 
-// waitQuiet waits until the hosts and the loop send no requests since a mark any more, but for Leases.
+// waitQuiet waits until the hosts send no requests since a mark any more, but for Leases.
 func (b *bench) waitQuiet(ctx context.Context, mark int64) error {
 	for last := -1; ; {
 		counts, err := countRequests(b, mark, func(r request) bool {

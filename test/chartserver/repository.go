@@ -98,6 +98,3 @@ func (r *Repository) Add(archive []byte, changes ...func(*Entry)) error {
 
 // At has the entry say that the archive is at these URLs.
 func At(urls ...string) func(*Entry) { return func(e *Entry) { e.URLs = urls } }
-
-// WithoutDigest has the entry not say what the digest of the archive is.
-func WithoutDigest(e *Entry) { e.Digest = "" }

@@ -52,7 +52,7 @@ func TestAuthorsPage(t *testing.T) {
 	item.Namespace = newNamespace(t)
 	create(t, item)
 	item = waitFor(t, item, "Succeeded", func(i *v1alpha1.DeployItem) bool {
-		return i.Status.Phase == v1alpha1.DeployItemPhaseSucceeded
+		return i.Status.Phase == succeeded
 	})
 	if diff := cmp.Diff(map[string]any{"greeting": "good morning"}, exports(t, item)); diff != "" {
 		t.Errorf("exports (-want +got):\n%s", diff)

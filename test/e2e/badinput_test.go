@@ -29,10 +29,11 @@ func TestBadInput(t *testing.T) {
 		"exec-target":   {"exec", good, "exec"},
 	} {
 		item := withTarget(newItem(namespace, name, manifestType, tc.config), tc.target)
-		e := carryOut(t, item, v1alpha1.DeployItemPhaseFailed).Status.LastError
-		if e == nil || !slices.Contains(e.Codes, v1alpha1.ErrorConfigurationProblem) || !strings.Contains(e.Message, tc.mention) {
+		e := carryOut(t, item, failed).Status.LastError
+		if e == nil || !slices.Contains(e.Codes, v1alpha1.ErrorConfigurationProblem) ||
+			!strings.Contains(e.Message, tc.mention) {
 			t.Errorf("%s: expected a configuration problem that names %q, but found %s", name, tc.mention, marshal(t, e))
 		}
 	}
-	carryOut(t, withTarget(newItem(namespace, "good", manifestType, good), "good"), v1alpha1.DeployItemPhaseSucceeded)
+	carryOut(t, withTarget(newItem(namespace, "good", manifestType, good), "good"), succeeded)
 }

@@ -54,7 +54,9 @@ func newKeeperItem(namespace, name string, fields ...string) *v1alpha1.DeployIte
 // else.
 func TestHostCluster(t *testing.T) {
 	pods, plugins := grant(t)
-	host := startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "keeper"), Config: writeConfig(t, anyConfig+plugins)})
+	host := startReadyHost(t, testenv.HostOptions{
+		PluginDir: pluginDir(t, "keeper"), Config: writeConfig(t, anyConfig+plugins),
+	})
 	namespace := newNamespace(t)
 	const dockerConfig = `{"auths":{"r.example.org":{"auth":"bWU6c2VjcmV0"}}}`
 	create(t, &corev1.Secret{
@@ -65,7 +67,7 @@ func TestHostCluster(t *testing.T) {
 	if err := admin.Get(t.Context(), client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
 		t.Fatal(err)
 	}
-	gone := carryOut(t, newKeeperItem(namespace, "gone", `,"secret":"pull"`), v1alpha1.DeployItemPhaseSucceeded)
+	gone := carryOut(t, newKeeperItem(namespace, "gone", `,"secret":"pull"`), succeeded)
 	want := map[string]any{
 		"granted": true, "user": "system:serviceaccount:" + pods + ":keeper", "namespace": pods,
 		"installation": string(system.UID), "credentials": dockerConfig, "problem": "",
@@ -75,7 +77,7 @@ func TestHostCluster(t *testing.T) {
 	}
 	late := newKeeperItem(namespace, "late", `,"wait":true`)
 	late.Spec.Timeout = "2s"
-	late = carryOut(t, late, v1alpha1.DeployItemPhaseFailed)
+	late = carryOut(t, late, failed)
 
 	forceAway(t, gone)
 	waitCollected(t, pods, "item-"+string(gone.UID))

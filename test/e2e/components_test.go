@@ -24,6 +24,8 @@ import (
 
 // TestChartsOfComponents deploys the example of a component, and then a component to which only the ConfigMap of the
 // Context leads, which is created while the job waits for it.
+// Rule (helm.md#charts-of-components): A job without the ConfigMap with places of components goes on when it is
+// created.
 func TestChartsOfComponents(t *testing.T) {
 	const user, password = "somebody", "pass-word-1"
 	registry := chartserver.StartRegistry(t, chartserver.Options{
@@ -59,7 +61,7 @@ plugins:
 		shopKey, components.Key("example.com/parts/sign", "1.2.3", "chart"), `"name":"component"`, `"name":"part"`,
 	).Replace(string(part.Spec.Config.Raw)))
 
-	mustHaveChartOf(t, carryOut(t, item, v1alpha1.DeployItemPhaseSucceeded), "example.com/shop")
+	mustHaveChartOf(t, carryOut(t, item, succeeded), "example.com/shop")
 	part = start(t, part)
 	waitLastError(t, part, "places")
 	create(t, &corev1.ConfigMap{
@@ -71,7 +73,7 @@ resolvers:
   prefix: example.com/parts
 `, registry.Host())},
 	})
-	mustHaveChartOf(t, waitPhase(t, part, v1alpha1.DeployItemPhaseSucceeded), "example.com/parts/sign")
+	mustHaveChartOf(t, waitPhase(t, part, succeeded), "example.com/parts/sign")
 	for _, item := range []*v1alpha1.DeployItem{item, part} {
 		deleteItem(t, item)
 		expectConfigMap(t, namespace, item.Name+"-plain-greeting", false)

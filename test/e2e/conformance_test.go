@@ -29,8 +29,10 @@ func TestBinariesConform(t *testing.T) {
 	for path, call := range map[string]sdktest.Call{
 		"plugins/mock":     {DeployItem: newItem(namespace, "mock", mockType, mockSucceeds)},
 		"plugins/manifest": {DeployItem: newItem(namespace, "manifest", manifestType, manifest), Target: target},
-		"plugins/helm":     {DeployItem: newItem(namespace, "helm", helmType, plainRelease(namespace, "conform")), Target: target},
-		"test/hello":       {DeployItem: newItem(namespace, "hello", "example.org/hello", hello)},
+		"plugins/helm": {
+			DeployItem: newItem(namespace, "helm", helmType, plainRelease(namespace, "conform")), Target: target,
+		},
+		"test/hello": {DeployItem: newItem(namespace, "hello", "example.org/hello", hello)},
 	} {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			t.Parallel()

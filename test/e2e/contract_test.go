@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -16,9 +15,9 @@ import (
 )
 
 // example reads a deploy item from test/examples, as a Landscaper would create it in the namespace.
-func example(t *testing.T, namespace string, path ...string) *v1alpha1.DeployItem {
+func example(t *testing.T, namespace, name string) *v1alpha1.DeployItem {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(append([]string{testenv.Root(), "test", "examples"}, path...)...))
+	content, err := os.ReadFile(filepath.Join(testenv.Root(), "test", "examples", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +42,7 @@ func TestContract(t *testing.T) {
 	create(t, bare)
 	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "manifest")})
 
-	item := carryOut(t, example(t, namespace, "seeds", "contract.yaml"), v1alpha1.DeployItemPhaseSucceeded)
+	item := carryOut(t, example(t, namespace, "contract.yaml"), succeeded)
 	if err := admin.Get(t.Context(), client.ObjectKey{Name: "foo"}, &corev1.Namespace{}); err != nil {
 		t.Errorf("the namespace that the item describes: %v", err)
 	}
@@ -64,11 +63,11 @@ func TestContract(t *testing.T) {
 // changeAndDelete: the target follows a change of an item, and the item goes after what it has deployed.
 func changeAndDelete(t *testing.T, namespace string) {
 	t.Helper()
-	item := withTarget(newItem(namespace, "item", manifestType,
-		manifestConfig(configMap(namespace, "first", "old"), configMap(namespace, "second", "old"))), "my-target")
-	item = carryOut(t, item, v1alpha1.DeployItemPhaseSucceeded)
+	item := manifestItem(namespace, "item", "my-target",
+		configMap(namespace, "first", "old"), configMap(namespace, "second", "old"))
+	item = carryOut(t, item, succeeded)
 	edit(t, item, func() { item.Spec.Config.Raw = []byte(manifestConfig(configMap(namespace, "first", "new"))) })
-	item = carryOutAgain(t, item, v1alpha1.DeployItemPhaseSucceeded)
+	item = carryOutAgain(t, item, succeeded)
 	updated := &corev1.ConfigMap{}
 	err := admin.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "first"}, updated)
 	if err != nil || updated.Data["key"] != "new" {
@@ -76,21 +75,17 @@ func changeAndDelete(t *testing.T, namespace string) {
 	}
 	expectConfigMap(t, namespace, "second", false)
 
-	deleteObject(t, item)
-	setJob(t, item)
-	waitGone(t, item)
+	deleteItem(t, item)
 	expectConfigMap(t, namespace, "first", false)
 }
 
 // leaveBehind: with the annotation, the item goes and what it has deployed stays.
 func leaveBehind(t *testing.T, namespace string) {
 	t.Helper()
-	item := withTarget(newItem(namespace, "left", manifestType, manifestConfig(configMap(namespace, "left", "x"))), "my-target")
+	item := manifestItem(namespace, "left", "my-target", configMap(namespace, "left", "x"))
 	item.Annotations[v1alpha1.DeleteWithoutUninstallAnnotation] = "true"
-	item = carryOut(t, item, v1alpha1.DeployItemPhaseSucceeded)
-	deleteObject(t, item)
-	setJob(t, item)
-	waitGone(t, item)
+	item = carryOut(t, item, succeeded)
+	deleteItem(t, item)
 	expectConfigMap(t, namespace, "left", true)
 }
 
@@ -121,26 +116,14 @@ func TestStandalone(t *testing.T) {
 		})
 	}
 
-	waitJob("finished without anybody setting a job", "", v1alpha1.DeployItemPhaseSucceeded)
+	waitJob("finished without anybody setting a job", "", succeeded)
 	if got := item.Annotations[v1alpha1.DeployerTypeAnnotation]; got != mockType {
 		t.Errorf("annotation %s: expected %q, but found %q", v1alpha1.DeployerTypeAnnotation, mockType, got)
 	}
 	ask(t, item, v1alpha1.OperationReconcile)
-	waitJob("reconciled because of the annotation", item.Status.JobID, v1alpha1.DeployItemPhaseSucceeded)
+	waitJob("reconciled because of the annotation", item.Status.JobID, succeeded)
 	edit(t, item, func() { item.Spec.Config.Raw = []byte(mockFails) })
-	waitJob("failed because of a change", item.Status.JobID, v1alpha1.DeployItemPhaseFailed)
+	waitJob("failed because of a change", item.Status.JobID, failed)
 	deleteObject(t, item)
 	waitGone(t, item)
-}
-
-func waitGone(t *testing.T, item *v1alpha1.DeployItem) {
-	t.Helper()
-	eventually(t, "the item to be gone", func(ctx context.Context) (string, error) {
-		fresh := &v1alpha1.DeployItem{}
-		err := admin.Get(ctx, client.ObjectKeyFromObject(item), fresh)
-		if apierrors.IsNotFound(err) {
-			return "", nil
-		}
-		return describe(fresh), err
-	})
 }

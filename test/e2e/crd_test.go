@@ -73,6 +73,7 @@ func lists() map[string]client.ObjectList {
 }
 
 // TestNoObjectBreaksItsList: each object that the API server takes can be read in a list.
+// Rule (SECURITY.md#authors-of-items): No accepted object makes its list unreadable.
 func TestNoObjectBreaksItsList(t *testing.T) {
 	for kind, list := range lists() {
 		t.Run(kind, func(t *testing.T) {

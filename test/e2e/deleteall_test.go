@@ -10,17 +10,17 @@ import (
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
-// TestEverythingIsDeletedAtOnce: what an item needs for its deletion is there until it is deleted, in whatever order all
-// of it is deleted; then nothing of it is left.
+// TestEverythingIsDeletedAtOnce: the needs of a deletion are there until the item is deleted, in whatever order all of
+// it is deleted; then nothing of it is left.
 func TestEverythingIsDeletedAtOnce(t *testing.T) {
 	namespace := newNamespace(t)
 	createTarget(t, namespace, "my-target")
-	object := configMapWith(newNamespace(t), "deployed", map[string]any{"a": "1"})
-	item := withTarget(newItem(namespace, "item", manifestType, configWith(t, nil, object)), "my-target")
+	object := configMap(newNamespace(t), "deployed", "x")
+	item := manifestItem(namespace, "item", "my-target", object)
 	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "manifest"), Standalone: true})
 	create(t, item)
 	waitFor(t, item, "Succeeded", func(i *v1alpha1.DeployItem) bool {
-		return i.Status.Phase == v1alpha1.DeployItemPhaseSucceeded
+		return i.Status.Phase == succeeded
 	})
 	deployed := &unstructured.Unstructured{Object: object}
 	if live(t, object) == nil {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/uuid"
@@ -13,12 +15,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/await"
 	"github.com/pergola-deploy/pergola/test/testenv"
+)
+
+// object is a JSON object.
+type object = map[string]any
+
+const (
+	succeeded = v1alpha1.DeployItemPhaseSucceeded
+	failed    = v1alpha1.DeployItemPhaseFailed
 )
 
 const (
@@ -97,26 +106,6 @@ func create(t *testing.T, object client.Object) {
 	}
 }
 
-// createTarget creates a Target for the cluster of the tests, with its kubeconfig in a secret.
-func createTarget(t *testing.T, namespace, name string) {
-	t.Helper()
-	kubeconfig, err := testenv.InlineKubeconfig(controlPlane.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	create(t, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
-		Data:       map[string][]byte{"kubeconfig": kubeconfig},
-	})
-	create(t, &v1alpha1.Target{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
-		Spec: v1alpha1.TargetSpec{
-			Type:      v1alpha1.KubernetesClusterTargetType,
-			SecretRef: &v1alpha1.LocalSecretReference{Name: name, Key: "kubeconfig"},
-		},
-	})
-}
-
 // newItem returns a deploy item as a Landscaper creates it, with its annotations.
 func newItem(namespace, name, itemType, config string) *v1alpha1.DeployItem {
 	item := &v1alpha1.DeployItem{
@@ -141,31 +130,12 @@ func withTarget(item *v1alpha1.DeployItem, target string) *v1alpha1.DeployItem {
 	return item
 }
 
-func manifestConfig(manifests ...string) string {
-	for i, manifest := range manifests {
-		manifests[i] = fmt.Sprintf(`{"policy":"manage","manifest":%s}`, manifest)
-	}
-	return fmt.Sprintf(`{"apiVersion":"manifest.deployer.landscaper.gardener.cloud/v1alpha2","kind":"ProviderConfiguration","manifests":[%s]}`,
-		strings.Join(manifests, ","))
-}
-
-func configMap(namespace, name, value string) string {
-	return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":%q},"data":{"key":%q}}`, name, namespace, value)
-}
-
 // setJob sets a new job as a Landscaper does, and returns it.
 func setJob(t *testing.T, item *v1alpha1.DeployItem) string {
 	t.Helper()
-	jobID, now := uuid.NewString(), v1alpha1.Now()
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{
-		"jobID": jobID, "jobIDGenerationTime": now, "observedGeneration": item.Status.ObservedGeneration,
-		"transitionTimes": map[string]any{"triggerTime": now, "initTime": nil, "finishedTime": nil},
-	}})
+	jobID, err := testenv.SetJob(t.Context(), admin, item)
 	if err != nil {
 		t.Fatal(err)
-	}
-	if err := admin.Status().Patch(t.Context(), item, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		t.Fatalf("set job: %v", err)
 	}
 	return jobID
 }
@@ -181,7 +151,9 @@ func read(t *testing.T, item *v1alpha1.DeployItem) *v1alpha1.DeployItem {
 }
 
 // waitFor waits until the item meets a condition and returns it.
-func waitFor(t *testing.T, item *v1alpha1.DeployItem, what string, condition func(*v1alpha1.DeployItem) bool) *v1alpha1.DeployItem {
+func waitFor(
+	t *testing.T, item *v1alpha1.DeployItem, what string, condition func(*v1alpha1.DeployItem) bool,
+) *v1alpha1.DeployItem {
 	t.Helper()
 	fresh := &v1alpha1.DeployItem{}
 	eventually(t, fmt.Sprintf("deploy item %s to be %s", item.Name, what), func(ctx context.Context) (string, error) {
@@ -196,13 +168,7 @@ func waitFor(t *testing.T, item *v1alpha1.DeployItem, what string, condition fun
 	return fresh
 }
 
-func describe(item *v1alpha1.DeployItem) string {
-	text := fmt.Sprintf("phase %q, jobID %q, jobIDFinished %q", item.Status.Phase, item.Status.JobID, item.Status.JobIDFinished)
-	if item.Status.LastError != nil {
-		text += fmt.Sprintf(", last error %s: %s", item.Status.LastError.Reason, item.Status.LastError.Message)
-	}
-	return text
-}
+func describe(item *v1alpha1.DeployItem) string { return testenv.Describe(item) }
 
 // waitFinished waits until the job is finished and returns the item.
 func waitFinished(t *testing.T, item *v1alpha1.DeployItem, jobID string) *v1alpha1.DeployItem {
@@ -251,25 +217,6 @@ var (
 	mockFails    = fmt.Sprintf(mockConfig, `,"phase":"Failed"`)
 )
 
-// probeConfig is the configuration of a probe that leaves its trace in the directory, with the named fields set to
-// files there.
-func probeConfig(dir string, fields ...string) string {
-	config := map[string]any{"apiVersion": "test.pergola.dev/v1", "kind": "Probe", "trace": dir + "/trace"}
-	for _, field := range fields {
-		switch field {
-		case "panic":
-			config[field] = true
-		default:
-			config[field] = dir + "/" + field
-		}
-	}
-	out, err := json.Marshal(config)
-	if err != nil {
-		panic(err) //nolint:forbidigo // strings and booleans marshal
-	}
-	return string(out)
-}
-
 // missing says that none of the lines begins with a text; "" if one does.
 func missing(lines []string, text string) string {
 	for _, line := range lines {
@@ -310,4 +257,71 @@ func marshal(t *testing.T, value any) []byte {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// pid is the process id of a plugin that a host runs.
+func pid(t *testing.T, host *testenv.Host, program string) int {
+	t.Helper()
+	var found int
+	eventually(t, "the plugin "+program+" to run", func(context.Context) (string, error) {
+		children, err := host.Children()
+		if len(children[program]) != 1 {
+			return fmt.Sprintf("children %v", children), err
+		}
+		found = children[program][0]
+		return "", nil
+	})
+	return found
+}
+
+func signal(t *testing.T, pid int, signal syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(pid, signal); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// marshaled returns a value of this package as JSON.
+func marshaled(value any) []byte {
+	out, err := json.Marshal(value)
+	if err != nil {
+		panic(err) //nolint:forbidigo // objects of texts, numbers and booleans marshal
+	}
+	return out
+}
+
+// createTarget creates a Target for the cluster of the tests, with its kubeconfig in a secret.
+func createTarget(t *testing.T, namespace, name string) {
+	t.Helper()
+	kubeconfig, err := testenv.InlineKubeconfig(controlPlane.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	create(t, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
+		Data:       map[string][]byte{"kubeconfig": kubeconfig},
+	})
+	create(t, &v1alpha1.Target{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
+		Spec: v1alpha1.TargetSpec{
+			Type:      v1alpha1.KubernetesClusterTargetType,
+			SecretRef: &v1alpha1.LocalSecretReference{Name: name, Key: "kubeconfig"},
+		},
+	})
+}
+
+// probeConfig is the configuration of a probe with its trace in the directory, and with files there as fields.
+func probeConfig(dir string, files ...string) string {
+	fields := object{}
+	for _, file := range files {
+		fields[file] = dir + "/" + file
+	}
+	return probeConfigWith(dir, fields)
+}
+
+// probeConfigWith is the configuration of a probe with its trace in the directory, and with more fields.
+func probeConfigWith(dir string, fields object) string {
+	config := object{"apiVersion": "test.pergola.dev/v1", "kind": "Probe", "trace": dir + "/trace"}
+	maps.Copy(config, fields)
+	return string(marshaled(config))
 }

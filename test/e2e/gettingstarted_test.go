@@ -21,7 +21,8 @@ import (
 // hostCommand is the command on the page that does not end.
 const hostCommand = "pergola host --plugin-dir bin/plugins --standalone\n"
 
-// TestGettingStarted: the commands of the page work without a cluster of one's own, from the first to the last, and print what it shows.
+// TestGettingStarted: the commands of the page work without a cluster of one's own, from the first to the last, and
+// print the shown output.
 func TestGettingStarted(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(testenv.Root(), "docs", "getting-started.md"))
 	if err != nil {
@@ -30,7 +31,7 @@ func TestGettingStarted(t *testing.T) {
 	main, begin, found := strings.Cut(string(page), "## Without a cluster\n")
 	_, tutorial, hasTarget := strings.Cut(main, "## Create a Target\n")
 	if !found || !hasTarget || !strings.Contains(begin, hostCommand) {
-		t.Fatalf("expected a part about working without a cluster, with the command %q, after the one about Targets", hostCommand)
+		t.Fatalf("expected a part without a cluster, with the command %q, after the one about Targets", hostCommand)
 	}
 	if err := controlPlane.AllowTokens(t.Context(), "default"); err != nil {
 		t.Fatal(err)

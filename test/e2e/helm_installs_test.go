@@ -17,12 +17,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	helmv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
-	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
 // TestOneDeployerInstallsAnother: the helm deployer of one Pergola installs another Pergola beside a Landscaper, and
 // removes it with its item.
+// Rule (operators-guide.md#install-by-landscaper): One deployer installs another.
 func TestOneDeployerInstallsAnother(t *testing.T) {
 	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "helm")})
 	namespace := newNamespace(t)
@@ -32,7 +32,7 @@ func TestOneDeployerInstallsAnother(t *testing.T) {
 		"chart": map[string]any{"archive": map[string]any{"raw": packedPergola(t)}},
 		"name":  "second", "namespace": namespace,
 		"values": map[string]any{
-			"standalone": false, "identity": "second-pergola", "plugins": map[string]any{"helm": map[string]any{"enabled": false}},
+			"standalone": false, "identity": "second-pergola", "plugins": object{"helm": object{"enabled": false}},
 		},
 	}))
 	item := withTarget(newItem(namespace, "item", string(helmv1alpha1.Type), config), "target")
@@ -57,7 +57,7 @@ func TestOneDeployerInstallsAnother(t *testing.T) {
 	if err := admin.Status().Update(t.Context(), budget); err != nil {
 		t.Fatal(err)
 	}
-	if item = waitFinished(t, item, job); item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
+	if item = waitFinished(t, item, job); item.Status.Phase != succeeded {
 		t.Fatalf("expected success, but found %s", describe(item))
 	}
 	configuration := &corev1.Secret{}
@@ -69,7 +69,8 @@ func TestOneDeployerInstallsAnother(t *testing.T) {
 		t.Errorf("the second host does not go by its name: %s", text)
 	}
 	deleteItem(t, item)
-	if err := admin.Get(t.Context(), client.ObjectKeyFromObject(deployment), deployment); client.IgnoreNotFound(err) != nil || err == nil {
+	err := admin.Get(t.Context(), client.ObjectKeyFromObject(deployment), deployment)
+	if client.IgnoreNotFound(err) != nil || err == nil {
 		t.Errorf("expected the Deployment to be gone, but found %v", err)
 	}
 }

@@ -50,7 +50,7 @@ func TestHelmIsInterrupted(t *testing.T) {
 	for name, job := range r.wait() {
 		ask(t, r.items[name], v1alpha1.OperationAbort)
 		item := waitFinished(t, r.items[name], job)
-		if item.Status.Phase != v1alpha1.DeployItemPhaseFailed || item.Status.LastError.Reason != "Aborted" {
+		if item.Status.Phase != failed || item.Status.LastError.Reason != "Aborted" {
 			t.Errorf("%s: expected that the job is aborted, but found %s", name, describe(item))
 		}
 	}
@@ -113,7 +113,7 @@ func (r *releases) goOn() {
 	r.rounds++
 	for name, item := range r.items {
 		edit(r.t, item, func() { item.Spec.Config = &runtime.RawExtension{Raw: []byte(r.good(name))} })
-		carryOutAgain(r.t, item, v1alpha1.DeployItemPhaseSucceeded)
+		carryOutAgain(r.t, item, succeeded)
 		if last := r.lastRevision(name); !strings.HasSuffix(last, " deployed") {
 			r.t.Errorf("%s: expected the latest revision to be deployed, but found %s", name, last)
 		}

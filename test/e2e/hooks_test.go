@@ -79,19 +79,19 @@ func TestHooks(t *testing.T) {
 	h.waitStep("tracer Reconcile", 2) // without the hook the next call would come after an hour
 	h.expectFlow(hook.BeforeReconcile, "Reconcile")
 	ask(t, item, v1alpha1.OperationAbort)
-	waitAborted(t, item, item.Status.JobID, v1alpha1.DeployItemPhaseFailed)
+	if e := waitPhase(t, item, failed).Status.LastError; e == nil || e.Reason != "Aborted" {
+		t.Errorf("expected the job to be aborted, but found %s", marshal(t, e))
+	}
 	h.expectFlow(hook.BeforeAbort, "Abort")
 	touch(t, wait)
 	ask(t, item, v1alpha1.OperationForceReconcile)
 	waitFinishedAfter(t, item, item.Status.JobID)
 	h.expectFlow(hook.BeforeForceReconcile, "ForceReconcile")
-	deleteObject(t, item)
-	setJob(t, item)
-	waitGone(t, item)
+	deleteItem(t, item)
 	h.expectFlow(hook.BeforeDelete, "Delete")
 	h.expectArguments()
 
-	carryOut(t, newItem(namespace, "mock", mockType, mockSucceeds), v1alpha1.DeployItemPhaseSucceeded)
+	carryOut(t, newItem(namespace, "mock", mockType, mockSucceeds), succeeded)
 	of := &hookTrace{t: t, file: file, item: namespace + "/mock"}
 	of.waitStep("hooksonly "+string(hook.End), 1)
 	for _, r := range of.records() {

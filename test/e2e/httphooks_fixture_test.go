@@ -119,7 +119,8 @@ func waitRegistered(
 ) *v1alpha1.DeployerRegistration {
 	t.Helper()
 	fresh := &v1alpha1.DeployerRegistration{}
-	eventually(t, fmt.Sprintf("registration %s to be Ready %s", r.Name, status), func(ctx context.Context) (string, error) {
+	what := fmt.Sprintf("registration %s to be Ready %s", r.Name, status)
+	eventually(t, what, func(ctx context.Context) (string, error) {
 		if err := admin.Get(ctx, client.ObjectKeyFromObject(r), fresh); err != nil {
 			return "", err
 		}

@@ -37,8 +37,8 @@ func TestHTTPHook(t *testing.T) {
 	registerServer(t, namespace, down)
 	down.Close()
 
-	item := start(t, withTarget(newItem(namespace, "item", manifestType, manifestConfig(
-		configMap(namespace, "one", "x"), configMap(namespace, "two", "x"))), "my-target"))
+	item := start(t, manifestItem(namespace, "item", "my-target",
+		configMap(namespace, "one", "x"), configMap(namespace, "two", "x")))
 	e := waitLastError(t, item, "DeployerRegistration").Status.LastError
 	if e.Reason != "HookUnreachable" || strings.Contains(e.Message, bearerToken) {
 		t.Errorf("expected an error that names the registration and tells no secret, but found %s", marshal(t, e))
@@ -48,7 +48,7 @@ func TestHTTPHook(t *testing.T) {
 	server.answer(item.Name, label)
 	server.Listener = listen(t, "tcp", down.Listener.Addr().String())
 	server.StartTLS()
-	item = waitPhase(t, item, v1alpha1.DeployItemPhaseSucceeded)
+	item = waitPhase(t, item, succeeded)
 	checkLabelled(t, server, item)
 	deleteWithConsent(t, server, item)
 	if strings.Contains(host.Log(), bearerToken) {
@@ -90,7 +90,7 @@ func label(_ context.Context, w http.ResponseWriter, r *hookRequest) {
 		child["metadata"].(map[string]any)["labels"] = map[string]any{"hooked": "true"}
 	}
 	r.Object.Labels = map[string]string{"changed": "true"}
-	r.Object.Status.Phase, r.Object.Status.JobID = v1alpha1.DeployItemPhaseFailed, "other"
+	r.Object.Status.Phase, r.Object.Status.JobID = failed, "other"
 	r.Object.Status.Conditions = []v1alpha1.Condition{
 		{Type: checkedCondition, Status: v1alpha1.ConditionTrue, Reason: "AllChecked", Message: "all is well"},
 	}

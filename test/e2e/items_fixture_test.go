@@ -2,28 +2,22 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"maps"
-	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
-	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/testenv"
 )
-
-// noteAnnotation is where the host notes the operation that it has accepted last.
-const noteAnnotation = "host.pergola.dev/operation"
 
 // What somebody else does to an item.
 
@@ -53,15 +47,10 @@ func patchMetadata(t *testing.T, item *v1alpha1.DeployItem, fields map[string]an
 	}
 }
 
-func annotate(t *testing.T, item *v1alpha1.DeployItem, key, value string) {
-	t.Helper()
-	patchMetadata(t, item, map[string]any{"annotations": map[string]any{key: value}})
-}
-
 // ask asks for an operation on an item.
 func ask(t *testing.T, item *v1alpha1.DeployItem, operation string) {
 	t.Helper()
-	annotate(t, item, v1alpha1.OperationAnnotation, operation)
+	patchMetadata(t, item, object{"annotations": object{v1alpha1.OperationAnnotation: operation}})
 }
 
 // interrupt ends the job under way in one write, as a Landscaper does.
@@ -69,7 +58,7 @@ func interrupt(t *testing.T, item *v1alpha1.DeployItem, jobID string) *v1alpha1.
 	t.Helper()
 	now := v1alpha1.Now()
 	return patchStatus(t, item, map[string]any{
-		"jobID": jobID, "jobIDFinished": jobID, "phase": v1alpha1.DeployItemPhaseFailed,
+		"jobID": jobID, "jobIDFinished": jobID, "phase": failed,
 		"lastError": v1alpha1.Error{
 			Operation: "InterruptOperation", Reason: "InterruptOperation", Message: "operation was interrupted",
 			LastTransitionTime: now, LastUpdateTime: now,
@@ -85,15 +74,29 @@ func start(t *testing.T, item *v1alpha1.DeployItem) *v1alpha1.DeployItem {
 	return read(t, item)
 }
 
-// remove removes a file.
-func remove(t *testing.T, file string) {
+// deleteItem deletes an item as a Landscaper does, with a job, and waits until it is gone.
+func deleteItem(t *testing.T, item *v1alpha1.DeployItem) {
 	t.Helper()
-	if err := os.Remove(file); err != nil {
+	if err := admin.Delete(t.Context(), item); err != nil {
 		t.Fatal(err)
 	}
+	setJob(t, item)
+	waitGone(t, item)
 }
 
 // What becomes of an item.
+
+func waitGone(t *testing.T, item *v1alpha1.DeployItem) {
+	t.Helper()
+	eventually(t, "item "+item.Name+" to be gone", func(ctx context.Context) (string, error) {
+		fresh := &v1alpha1.DeployItem{}
+		err := admin.Get(ctx, client.ObjectKeyFromObject(item), fresh)
+		if apierrors.IsNotFound(err) || err == nil && fresh.UID != item.UID {
+			return "", nil
+		}
+		return describe(fresh), err
+	})
+}
 
 // waitPhase waits until the job of an item that start has returned is finished, and checks the phase that it has
 // come to.
@@ -114,20 +117,6 @@ func waitFinishedAfter(t *testing.T, item *v1alpha1.DeployItem, before string) *
 		return i.Status.JobID != before && i.Status.JobIDFinished == i.Status.JobID &&
 			i.Annotations[v1alpha1.OperationAnnotation] == ""
 	})
-}
-
-// waitAborted waits until the job is finished, and checks that it was aborted.
-func waitAborted(t *testing.T, item *v1alpha1.DeployItem, jobID string, phase v1alpha1.DeployItemPhase) *v1alpha1.DeployItem {
-	t.Helper()
-	item = waitFinished(t, item, jobID)
-	s := item.Status
-	if s.Phase != phase || s.JobID != jobID || s.LastError == nil || s.LastError.Reason != "Aborted" {
-		t.Errorf("expected phase %s and reason Aborted, but found %s", phase, describe(item))
-	}
-	if operation, asks := item.Annotations[v1alpha1.OperationAnnotation]; asks {
-		t.Errorf("the item still asks for %q", operation)
-	}
-	return item
 }
 
 // waitLastError waits until the last error of an item says something.
@@ -161,7 +150,7 @@ func conditionOf(item *v1alpha1.DeployItem, conditionType v1alpha1.ConditionType
 func checkUntouched(t *testing.T, before *v1alpha1.DeployItem) {
 	t.Helper()
 	other := newItem(before.Namespace, "other-"+uuid.NewString()[:8], probeType, probeConfig(t.TempDir()))
-	carryOut(t, other, v1alpha1.DeployItemPhaseSucceeded)
+	carryOut(t, other, succeeded)
 	if after := read(t, before); after.ResourceVersion != before.ResourceVersion {
 		t.Errorf("somebody has written the item:\nbefore %s\nafter  %s", marshal(t, before.Status), marshal(t, after.Status))
 	}
@@ -169,74 +158,11 @@ func checkUntouched(t *testing.T, before *v1alpha1.DeployItem) {
 
 func exports(t *testing.T, item *v1alpha1.DeployItem) map[string]any {
 	t.Helper()
-	ref := item.Status.ExportReference
-	if ref == nil {
-		t.Fatalf("the item has no export reference: %s", describe(item))
-	}
-	secret := &corev1.Secret{}
-	if err := admin.Get(t.Context(), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret); err != nil {
-		t.Fatal(err)
-	}
-	var values map[string]any
-	if err := json.Unmarshal(secret.Data["config"], &values); err != nil {
+	values, err := testenv.Exports(t.Context(), admin, item)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return values
-}
-
-// versions are all versions of an item since the record was begun.
-type versions struct {
-	mu   sync.Mutex
-	seen []*v1alpha1.DeployItem
-}
-
-// record begins to record the versions of an item.
-func record(t *testing.T, item *v1alpha1.DeployItem) *versions {
-	t.Helper()
-	cluster, err := client.NewWithWatch(controlPlane.Config, client.Options{Scheme: admin.Scheme()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	stream, err := cluster.Watch(t.Context(), &v1alpha1.DeployItemList{},
-		client.InNamespace(item.Namespace), client.MatchingFields{"metadata.name": item.Name})
-	if err != nil {
-		t.Fatal(err)
-	}
-	v := &versions{}
-	var reading sync.WaitGroup
-	reading.Go(func() {
-		for event := range stream.ResultChan() {
-			if version, ok := event.Object.(*v1alpha1.DeployItem); ok {
-				v.mu.Lock()
-				v.seen = append(v.seen, version)
-				v.mu.Unlock()
-			}
-		}
-	})
-	t.Cleanup(func() {
-		stream.Stop()
-		reading.Wait()
-	})
-	return v
-}
-
-// upTo waits until the version of an item is recorded, and returns what is.
-func (v *versions) upTo(t *testing.T, item *v1alpha1.DeployItem) []*v1alpha1.DeployItem {
-	t.Helper()
-	var seen []*v1alpha1.DeployItem
-	eventually(t, "the record to be complete", func(context.Context) (string, error) {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		last := slices.IndexFunc(v.seen, func(version *v1alpha1.DeployItem) bool {
-			return version.ResourceVersion == item.ResourceVersion
-		})
-		if last < 0 {
-			return fmt.Sprintf("%d versions, without the last", len(v.seen)), nil
-		}
-		seen = slices.Clone(v.seen[:last+1])
-		return "", nil
-	})
-	return seen
 }
 
 // eventsOf are the events about an item.
@@ -291,45 +217,4 @@ func checkEvents(t *testing.T, item *v1alpha1.DeployItem, want map[string]int) {
 	if diff := cmp.Diff(want, reasons(events), cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("events of item %s (-want +got):\n%s", item.Name, diff)
 	}
-}
-
-// What a probe was called for.
-
-// probeConfigWith is the configuration of a probe that leaves its trace in the directory, with more fields.
-func probeConfigWith(dir string, fields map[string]any) string {
-	config := map[string]any{"apiVersion": "test.pergola.dev/v1", "kind": "Probe", "trace": dir + "/trace"}
-	maps.Copy(config, fields)
-	out, err := json.Marshal(config)
-	if err != nil {
-		panic(err) //nolint:forbidigo // texts, numbers and booleans marshal
-	}
-	return string(out)
-}
-
-// calls are what a probe was called for: operation and job, in order.
-func calls(t *testing.T, dir string) []string {
-	t.Helper()
-	var found []string
-	for _, line := range lines(t, dir+"/trace") {
-		if fields := strings.Fields(line); len(fields) > 1 {
-			found = append(found, fields[0]+" "+fields[1])
-		}
-	}
-	return found
-}
-
-// checkCalls checks what a probe was called for.
-func checkCalls(t *testing.T, dir string, want ...string) {
-	t.Helper()
-	if got := calls(t, dir); !slices.Equal(got, want) {
-		t.Errorf("calls of the plugin:\nwant %q\ngot  %q", want, got)
-	}
-}
-
-// waitCalled waits until a probe is called.
-func waitCalled(t *testing.T, dir, call string) {
-	t.Helper()
-	eventually(t, "the plugin to be called", func(context.Context) (string, error) {
-		return missing(lines(t, dir+"/trace"), call), nil
-	})
 }

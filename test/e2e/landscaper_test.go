@@ -24,6 +24,7 @@ func withLandscapersKinds(env *envtest.Environment) {
 }
 
 // TestLandscapersKinds: the kinds that a Landscaper brings are enough for a host, also with locks.
+// Rule (operators-guide.md#install-by-landscaper): A Landscaper's own definitions are enough for a host.
 func TestLandscapersKinds(t *testing.T) {
 	c, landscaper := testenv.StartForTest(t, withLandscapersKinds)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -44,7 +45,8 @@ func TestLandscapersKinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	host, err := testenv.StartReplica(ctx, c, testenv.HostOptions{
-		Binary: binaries + "/pergola", PluginDir: pluginDir(t, "mock"), Config: writeConfig(t, anyConfig), PodNamespace: namespace, PodName: "pergola-0",
+		Binary: binaries + "/pergola", PluginDir: pluginDir(t, "mock"), Config: writeConfig(t, anyConfig),
+		PodNamespace: namespace, PodName: "pergola-0",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +63,7 @@ func TestLandscapersKinds(t *testing.T) {
 		if err := landscaper.Get(ctx, client.ObjectKeyFromObject(item), item); err != nil {
 			return "", err
 		}
-		if item.Status.JobIDFinished == item.Status.JobID && item.Status.Phase == v1alpha1.DeployItemPhaseSucceeded {
+		if item.Status.JobIDFinished == item.Status.JobID && item.Status.Phase == succeeded {
 			return "", nil
 		}
 		return describe(item), nil

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -27,7 +26,7 @@ const (
 // workersConfig writes a HostConfiguration with so many workers and returns its path.
 func workersConfig(t *testing.T, workers int) string {
 	t.Helper()
-	return writeConfig(t, fmt.Sprintf("apiVersion: host.pergola.dev/v1alpha1\nkind: HostConfiguration\nworkers: %d\n", workers))
+	return writeConfig(t, fmt.Sprintf("%sworkers: %d\n", anyConfig, workers))
 }
 
 // TestPickUpUnderLoad: however many jobs there are and however slow the deployer is, Landscaper sees each of them
@@ -86,30 +85,18 @@ func (l *load) createAll() {
 		}
 		l.items = append(l.items, item)
 	}
-	l.inParallel(l.items, func(ctx context.Context, item *v1alpha1.DeployItem) error { return admin.Create(ctx, item) })
+	forEach(l.t, l.items, func(ctx context.Context, item *v1alpha1.DeployItem) error { return admin.Create(ctx, item) })
 }
 
 // trigger sets a job for each of the items.
 func (l *load) trigger(items []*v1alpha1.DeployItem) {
 	l.t.Helper()
-	l.inParallel(items, func(ctx context.Context, item *v1alpha1.DeployItem) error {
+	forEach(l.t, items, func(ctx context.Context, item *v1alpha1.DeployItem) error {
 		now := v1alpha1.Now()
 		item.Status.JobID, item.Status.JobIDGenerationTime = "job-"+item.Name, &now
 		item.Status.TransitionTimes = &v1alpha1.TransitionTimes{TriggerTime: &now}
 		return admin.Status().Update(ctx, item)
 	})
-}
-
-func (l *load) inParallel(items []*v1alpha1.DeployItem, do func(context.Context, *v1alpha1.DeployItem) error) {
-	l.t.Helper()
-	group, ctx := errgroup.WithContext(l.t.Context())
-	group.SetLimit(16)
-	for _, item := range items {
-		group.Go(func() error { return do(ctx, item) })
-	}
-	if err := group.Wait(); err != nil {
-		l.t.Fatal(err)
-	}
 }
 
 // eventually is like the function, with more patience and fewer looks.
@@ -207,7 +194,7 @@ func (l *load) allFinished(ctx context.Context) (string, error) {
 func (l *load) checkOutcome(mark auditMark) {
 	l.t.Helper()
 	failed, err := l.without(l.t.Context(), func(item *v1alpha1.DeployItem) bool {
-		return item.Status.Phase == v1alpha1.DeployItemPhaseSucceeded
+		return item.Status.Phase == succeeded
 	})
 	if err != nil || failed != "" {
 		l.t.Errorf("not all jobs have succeeded: %s %v", failed, err)

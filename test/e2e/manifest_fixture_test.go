@@ -7,49 +7,62 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
-// configWith is a provider configuration of the manifest deployer with more fields, and manifests that it manages.
-func configWith(t *testing.T, more map[string]any, manifests ...map[string]any) string {
-	t.Helper()
-	entries := []any{}
-	for _, m := range manifests {
-		entries = append(entries, map[string]any{"policy": "manage", "manifest": m})
+// manifestItem is an item of the manifest deployer with these objects.
+func manifestItem(namespace, name, target string, objects ...object) *v1alpha1.DeployItem {
+	return withTarget(newItem(namespace, name, manifestType, manifestConfig(objects...)), target)
+}
+
+// manifestConfig is a configuration of the manifest deployer with these objects.
+func manifestConfig(objects ...object) string { return manifestConfigWith(nil, objects...) }
+
+// manifestConfigWith is a configuration of the manifest deployer with more fields.
+func manifestConfigWith(more object, objects ...object) string {
+	manifests := []object{}
+	for _, o := range objects {
+		manifests = append(manifests, object{"policy": "manage", "manifest": o})
 	}
-	config := map[string]any{
+	config := object{
 		"apiVersion": "manifest.deployer.landscaper.gardener.cloud/v1alpha2", "kind": "ProviderConfiguration",
-		"manifests": entries,
+		"manifests": manifests,
 	}
 	maps.Copy(config, more)
-	return string(marshal(t, config))
+	return string(marshaled(config))
 }
 
-// newManifest is an object as it is in a configuration. The namespace is empty for one that is cluster-scoped.
-func newManifest(apiVersion, kind, namespace, name string, more map[string]any) map[string]any {
-	metadata := map[string]any{"name": name}
-	if namespace != "" {
-		metadata["namespace"] = namespace
-	}
-	m := map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": metadata}
-	maps.Copy(m, more)
-	return m
+// manifest is an object of a configuration.
+func manifest(apiVersion, kind, namespace, name string, more object) object {
+	o := object{"apiVersion": apiVersion, "kind": kind, "metadata": object{"name": name, "namespace": namespace}}
+	maps.Copy(o, more)
+	return o
 }
 
-func configMapWith(namespace, name string, data map[string]any) map[string]any {
-	return newManifest("v1", "ConfigMap", namespace, name, map[string]any{"data": data})
+func configMap(namespace, name, value string) object {
+	return manifest("v1", "ConfigMap", namespace, name, object{"data": object{"key": value}})
+}
+
+// unreadyDeployment stays in progress until its status says that it is ready: there is no kubelet here.
+func unreadyDeployment(namespace string) object {
+	labels := object{"app": "slow"}
+	return manifest("apps/v1", "Deployment", namespace, "slow", object{"spec": object{
+		"replicas": 1, "selector": object{"matchLabels": labels}, "template": object{
+			"metadata": object{"labels": labels},
+			"spec":     object{"containers": []object{{"name": "c", "image": "none"}}},
+		},
+	}})
 }
 
 // live returns an object of the target as it is; nil if it is not there.
-func live(t *testing.T, manifest map[string]any) *unstructured.Unstructured {
+func live(t *testing.T, manifest object) *unstructured.Unstructured {
 	t.Helper()
 	found := (&unstructured.Unstructured{Object: manifest}).DeepCopy()
 	err := admin.Get(t.Context(), client.ObjectKeyFromObject(found), found)
@@ -60,15 +73,6 @@ func live(t *testing.T, manifest map[string]any) *unstructured.Unstructured {
 		t.Fatalf("read %s: %v", found.GetName(), err)
 	}
 	return found
-}
-
-// change changes an object of the target as somebody else does it.
-func change(t *testing.T, manifest map[string]any, patch string) {
-	t.Helper()
-	o := (&unstructured.Unstructured{Object: manifest}).DeepCopy()
-	if err := admin.Patch(t.Context(), o, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
-		t.Fatalf("change %s: %v", o.GetName(), err)
-	}
 }
 
 // kubectl runs kubectl as the administrator of the cluster, and waits for it.
@@ -87,14 +91,4 @@ func kubectl(t *testing.T, args ...string) printed {
 		t.Fatal(err)
 	}
 	return printed{stdout: stdout.String(), stderr: stderr.String(), code: cmd.ProcessState.ExitCode()}
-}
-
-// mustMention checks that a text has all the parts.
-func mustMention(t *testing.T, what, text string, parts ...string) {
-	t.Helper()
-	for _, part := range parts {
-		if !strings.Contains(text, part) {
-			t.Errorf("%s does not mention %q: %q", what, part, text)
-		}
-	}
 }

@@ -17,6 +17,7 @@ import (
 )
 
 // TestTargetThatHangs: the items of a target that never answers do not keep workers from those of others.
+// Rule (host-configuration.md#workers): A silent target does not hold up the items of other targets.
 func TestTargetThatHangs(t *testing.T) {
 	const hangingItems, healthyItems, workers = 12, 8, 4
 	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "manifest"), Config: workersConfig(t, workers)})
@@ -26,7 +27,7 @@ func TestTargetThatHangs(t *testing.T) {
 	begin := func(target string, n int) (items []*v1alpha1.DeployItem, jobs []string) {
 		for i := range n {
 			name := fmt.Sprintf("%s-%02d", target, i)
-			item := withTarget(newItem(namespace, name, manifestType, manifestConfig(configMap(namespace, name, "x"))), target)
+			item := manifestItem(namespace, name, target, configMap(namespace, name, "x"))
 			create(t, item)
 			items, jobs = append(items, item), append(jobs, setJob(t, item))
 		}
@@ -48,8 +49,9 @@ func TestTargetThatHangs(t *testing.T) {
 
 	healthy, jobs := begin("healthy", healthyItems)
 	for i, item := range healthy { // each of those that hang keeps a worker for some seconds before it makes room
-		await.For(t.Context(), t, 4*patience, "the items of the healthy target to succeed", func(context.Context) (string, error) {
-			if s := read(t, item).Status; s.JobIDFinished != jobs[i] || s.Phase != v1alpha1.DeployItemPhaseSucceeded {
+		const what = "the items of the healthy target to succeed"
+		await.For(t.Context(), t, 4*patience, what, func(context.Context) (string, error) {
+			if s := read(t, item).Status; s.JobIDFinished != jobs[i] || s.Phase != succeeded {
 				return describe(read(t, item)), nil
 			}
 			return "", nil
@@ -73,7 +75,9 @@ func TestTargetThatHangs(t *testing.T) {
 // createSilentTarget creates a Target of a server that takes requests and never answers one.
 func createSilentTarget(t *testing.T, namespace, name string) {
 	t.Helper()
-	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+	}))
 	t.Cleanup(func() {
 		server.CloseClientConnections()
 		server.Close()

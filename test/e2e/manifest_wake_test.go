@@ -21,9 +21,9 @@ func TestReadinessWakesTheJob(t *testing.T) {
 	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "manifest")})
 	namespace := newNamespace(t)
 	createTarget(t, namespace, "my-target")
-	item := newItem(namespace, "item", manifestType, manifestConfig(unreadyDeployment(namespace)))
+	item := manifestItem(namespace, "item", "my-target", unreadyDeployment(namespace))
 	item.Spec.Timeout = v1alpha1.NoDuration
-	create(t, withTarget(item, "my-target"))
+	create(t, item)
 	job := setJob(t, item)
 	item = waitFor(t, item, "waiting for its object", func(i *v1alpha1.DeployItem) bool {
 		return strings.Contains(waitsFor(i), "Deployment "+namespace+"/slow")
@@ -45,7 +45,7 @@ func TestReadinessWakesTheJob(t *testing.T) {
 	})
 
 	setDeploymentReady(t, client.ObjectKey{Namespace: namespace, Name: "slow"})
-	if item = waitFinished(t, item, job); item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
+	if item = waitFinished(t, item, job); item.Status.Phase != succeeded {
 		t.Fatalf("expected success, but found %s", describe(item))
 	}
 	if took := time.Since(polled); took > longestPoll/2 {

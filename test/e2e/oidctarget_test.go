@@ -99,11 +99,9 @@ func TestServiceAccountTargets(t *testing.T) {
 			item := withTarget(newItem(namespace, "item", manifestType, config), "my-target")
 			mark := markAudit(t)
 
-			item = carryOut(t, item, v1alpha1.DeployItemPhaseSucceeded)
+			item = carryOut(t, item, succeeded)
 			expectConfigMap(t, namespace, deployed.Name, true)
-			deleteObject(t, item)
-			setJob(t, item)
-			waitGone(t, item)
+			deleteItem(t, item)
 			expectConfigMap(t, namespace, deployed.Name, false)
 
 			want := "system:serviceaccount:" + namespace + ":deployer"

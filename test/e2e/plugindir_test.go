@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
@@ -24,7 +23,7 @@ func TestPluginDirectory(t *testing.T) {
 	host := startHost(t, testenv.HostOptions{PluginDir: dir})
 	namespace := newNamespace(t)
 	contested := start(t, newItem(namespace, "contested", mockType, mockSucceeds))
-	carryOut(t, newItem(namespace, "item", probeType, probeConfig(t.TempDir())), v1alpha1.DeployItemPhaseSucceeded)
+	carryOut(t, newItem(namespace, "item", probeType, probeConfig(t.TempDir())), succeeded)
 	eventually(t, "readiness to name each bad file", func(ctx context.Context) (string, error) {
 		text := describeError(host.Ready(ctx))
 		for file, problem := range map[string]string{
@@ -39,7 +38,7 @@ func TestPluginDirectory(t *testing.T) {
 	if text := describeError(host.Ready(t.Context())); strings.Contains(text, "plugin probe") {
 		t.Errorf("readiness names a plugin that is all right: %s", text)
 	}
-	carryOut(t, newItem(namespace, "later", probeType, probeConfig(t.TempDir())), v1alpha1.DeployItemPhaseSucceeded)
+	carryOut(t, newItem(namespace, "later", probeType, probeConfig(t.TempDir())), succeeded)
 	if fresh := read(t, contested); fresh.ResourceVersion != contested.ResourceVersion {
 		t.Errorf("an item of the contested type was written: %s", describe(fresh))
 	}

@@ -1,6 +1,9 @@
 package e2e
 
 import (
+	"context"
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -27,18 +30,20 @@ func TestProgress(t *testing.T) {
 	}
 	checkKstatus(t, item, status.InProgressStatus, message)
 	touch(t, dir+"/blockUntil")
-	item = waitPhase(t, item, v1alpha1.DeployItemPhaseSucceeded)
+	item = waitPhase(t, item, succeeded)
 	checkKstatus(t, item, status.CurrentStatus, "")
 
 	edit(t, item, func() { item.Spec.Config.Raw = []byte(probeConfig(dir, "waitFor")) })
 	setJob(t, item)
 	item = waitMessage(t, item, "the file "+dir+"/waitFor")
 	touch(t, dir+"/waitFor") // wakes the host, which would call again in an hour otherwise
-	item = waitPhase(t, item, v1alpha1.DeployItemPhaseSucceeded)
+	item = waitPhase(t, item, succeeded)
 
-	remove(t, dir+"/waitFor")
+	if err := os.Remove(dir + "/waitFor"); err != nil {
+		t.Fatal(err)
+	}
 	edit(t, item, func() { item.Spec.Timeout = "1s" })
-	item = carryOutAgain(t, item, v1alpha1.DeployItemPhaseFailed)
+	item = carryOutAgain(t, item, failed)
 	e := item.Status.LastError
 	if e == nil || e.Reason != "ProgressingTimeout" || len(e.Codes) != 1 || e.Codes[0] != v1alpha1.ErrorTimeout {
 		t.Fatalf("expected a timeout, but found %s", marshal(t, e))
@@ -63,5 +68,33 @@ func checkKstatus(t *testing.T, item *v1alpha1.DeployItem, want status.Status, m
 	got, err := status.Compute(object)
 	if err != nil || got.Status != want || !strings.Contains(got.Message, message) {
 		t.Errorf("expected %s with a message that contains %q, but found %+v, error %v", want, message, got, err)
+	}
+}
+
+// TestWhatAPluginSaysArrives: records of a plugin are in the host's log, and its events at the item.
+func TestWhatAPluginSaysArrives(t *testing.T) {
+	host := startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "probe")})
+	namespace, dir := newNamespace(t), t.TempDir()
+	item := carryOut(t, newItem(namespace, "item", probeType, probeConfig(dir, "log", "event")), succeeded)
+
+	eventually(t, "the record in the host's log", func(context.Context) (string, error) {
+		var record string
+		for line := range strings.Lines(host.Log()) {
+			if strings.Contains(line, `"msg":"`+dir+`/log"`) {
+				record = line
+			}
+		}
+		for _, field := range []string{
+			`"level":"WARN"`, `"plugin":"probe"`, `"deployitem":"` + namespace + `/item"`, `"jobID":"` + item.Status.JobID + `"`,
+			`"number":9007199254740993`, `"plugin_msg":"an attribute of that name"`,
+		} {
+			if !strings.Contains(record, field) {
+				return fmt.Sprintf("%s is not in %q", field, record), nil
+			}
+		}
+		return "", nil
+	})
+	if event := waitEvent(t, item, "Probed"); event.Note != dir+"/event" {
+		t.Errorf("expected the plugin's event, but found %+v", event)
 	}
 }

@@ -19,7 +19,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
-	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/conformance"
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
 	"github.com/pergola-deploy/pergola/test/testenv"
@@ -68,19 +67,17 @@ func TestPythonPlugin(t *testing.T) {
 	startReadyHost(t, testenv.HostOptions{PluginDir: plugins, Config: writeConfig(t, config)})
 	namespace := newNamespace(t)
 	item := newItem(namespace, "python", pythonType, string(marshal(t, newGreeting(first, "good morning"))))
-	item = carryOut(t, item, v1alpha1.DeployItemPhaseSucceeded)
+	item = carryOut(t, item, succeeded)
 	expectFile(t, first, "good morning!")
 	if found := exports(t, item)["greeting"]; found != "good morning" {
 		t.Errorf("expected the greeting to be exported, but found %v", found)
 	}
-	carryOut(t, newItem(namespace, "mock", mockType, mockSucceeds), v1alpha1.DeployItemPhaseSucceeded)
+	carryOut(t, newItem(namespace, "mock", mockType, mockSucceeds), succeeded)
 	edit(t, item, func() { item.Spec.Config.Raw = marshal(t, newGreeting(second, "good evening")) })
-	item = carryOutAgain(t, item, v1alpha1.DeployItemPhaseSucceeded)
+	item = carryOutAgain(t, item, succeeded)
 	expectFile(t, second, "good evening!")
 	expectNoFile(t, first)
-	deleteObject(t, item)
-	setJob(t, item)
-	waitGone(t, item)
+	deleteItem(t, item)
 	expectNoFile(t, second)
 }
 

@@ -44,7 +44,8 @@ func about(requests []*replicaRequest, resource, namespace, name string) []*repl
 func listReplicaRequests(requests []*replicaRequest) string {
 	var text strings.Builder
 	for _, r := range requests {
-		fmt.Fprintf(&text, "  %s %s: %s\n", r.RequestReceivedTimestamp.UTC().Format("15:04:05.000000"), r.User.Username, r.request)
+		at := r.RequestReceivedTimestamp.UTC().Format("15:04:05.000000")
+		fmt.Fprintf(&text, "  %s %s: %s\n", at, r.User.Username, r.request)
 	}
 	return text.String()
 }
@@ -61,7 +62,9 @@ func useAuditedNamespace(t *testing.T) string {
 	if err := admin.Create(t.Context(), namespace); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
-	defaults := &v1alpha1.Context{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultContextName, Namespace: namespace.Name}}
+	defaults := &v1alpha1.Context{ObjectMeta: metav1.ObjectMeta{
+		Name: v1alpha1.DefaultContextName, Namespace: namespace.Name,
+	}}
 	if err := admin.Create(t.Context(), defaults); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}

@@ -32,9 +32,9 @@ type fleet struct {
 // newFleet prepares hosts with a HostConfiguration of these lines. None is started.
 func newFleet(t *testing.T, settings ...string) *fleet {
 	t.Helper()
-	config := append([]string{"apiVersion: host.pergola.dev/v1alpha1", "kind: HostConfiguration"}, settings...)
 	return &fleet{t: t, namespace: newNamespace(t), options: testenv.HostOptions{
-		Binary: binaries + "/pergola", PluginDir: pluginDir(t, "counter"), Config: writeConfig(t, strings.Join(config, "\n")+"\n"),
+		Binary: binaries + "/pergola", PluginDir: pluginDir(t, "counter"),
+		Config: writeConfig(t, anyConfig+strings.Join(settings, "\n")+"\n"),
 	}}
 }
 
@@ -166,7 +166,8 @@ type counts struct {
 // them.
 func (c *counts) newItem(name string, millis, polls, pollMillis int) *v1alpha1.DeployItem {
 	return newItem(c.namespace, name, counterType, string(marshal(c.t, map[string]any{
-		"apiVersion": "test.pergola.dev/v1", "kind": "Counter", "dir": c.dir, "millis": millis, "polls": polls, "pollMillis": pollMillis,
+		"apiVersion": "test.pergola.dev/v1", "kind": "Counter", "dir": c.dir,
+		"millis": millis, "polls": polls, "pollMillis": pollMillis,
 	})))
 }
 
@@ -205,28 +206,6 @@ func (c *counts) check() {
 	for _, overlap := range readTrace(c.t, filepath.Join(c.dir, "overlaps")) {
 		c.t.Errorf("two calls for item %s at the same time: %+v", overlap.Name, overlap)
 	}
-}
-
-// deleteItem deletes an item as a Landscaper does, with a job, and waits until it is gone.
-func deleteItem(t *testing.T, item *v1alpha1.DeployItem) {
-	t.Helper()
-	if err := admin.Delete(t.Context(), item); err != nil {
-		t.Fatal(err)
-	}
-	setJob(t, item)
-	waitItemGone(t, item)
-}
-
-func waitItemGone(t *testing.T, item *v1alpha1.DeployItem) {
-	t.Helper()
-	eventually(t, "item "+item.Name+" to be gone", func(ctx context.Context) (string, error) {
-		fresh := &v1alpha1.DeployItem{}
-		err := admin.Get(ctx, client.ObjectKeyFromObject(item), fresh)
-		if apierrors.IsNotFound(err) || err == nil && fresh.UID != item.UID {
-			return "", nil
-		}
-		return describe(fresh), err
-	})
 }
 
 // lockName is the name of the lock of an item.

@@ -32,7 +32,7 @@ func TestLocks(t *testing.T) {
 	// seen returns when the replicas have seen what came before.
 	seen := func() {
 		t.Helper()
-		carryOutAgain(t, witness, v1alpha1.DeployItemPhaseSucceeded)
+		carryOutAgain(t, witness, succeeded)
 		eventually(t, "the lock to be given up", func(context.Context) (string, error) { return held(t, witness), nil })
 	}
 	mark := markAudit(t)
@@ -69,7 +69,7 @@ func TestLocks(t *testing.T) {
 			if err := release(lock); err != nil {
 				t.Fatal(err)
 			}
-			if item = waitFinished(t, item, jobID); item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
+			if item = waitFinished(t, item, jobID); item.Status.Phase != succeeded {
 				t.Errorf("expected the job to succeed, but found %s", describe(item))
 			}
 			deleteItem(t, item)

@@ -47,7 +47,7 @@ func (f *fleet) takeOver(item *v1alpha1.DeployItem, counts *counts, end func(*te
 	end(holder)
 	begun := counts.waitBegun(item, 2)
 	f.t.Logf("%s: called elsewhere %s after that", item.Name, begun[1].Time.Sub(ended).Round(time.Millisecond))
-	if finished := waitFinished(f.t, item, jobID); finished.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
+	if finished := waitFinished(f.t, item, jobID); finished.Status.Phase != succeeded {
 		f.t.Errorf("expected the job to succeed, but found %s", describe(finished))
 	}
 	if begun[0].PID == begun[1].PID {

@@ -29,7 +29,8 @@ type request struct {
 }
 
 func (r request) String() string {
-	return fmt.Sprintf("%s %s %s -> %d", strings.SplitN(r.UserAgent, "/", 2)[0], r.Verb, r.RequestURI, r.ResponseStatus.Code)
+	agent, _, _ := strings.Cut(r.UserAgent, "/")
+	return fmt.Sprintf("%s %s %s -> %d", agent, r.Verb, r.RequestURI, r.ResponseStatus.Code)
 }
 
 // auditMark is a time, and a place in the audit log that no later request is before.
@@ -93,13 +94,13 @@ func TestRequestsPerJob(t *testing.T) {
 	createTarget(t, namespace, "my-target")
 	// Another item of the same target comes first, so that the target's kinds are known.
 	ofConfigMap := func(name string) *v1alpha1.DeployItem {
-		return withTarget(newItem(namespace, name, manifestType, manifestConfig(configMap(namespace, name, "x"))), "my-target")
+		return manifestItem(namespace, name, "my-target", configMap(namespace, name, "x"))
 	}
-	carryOut(t, ofConfigMap("warm-up"), v1alpha1.DeployItemPhaseSucceeded)
+	carryOut(t, ofConfigMap("warm-up"), succeeded)
 
 	item := ofConfigMap("item")
 	mark := markAudit(t)
-	item = carryOut(t, item, v1alpha1.DeployItemPhaseSucceeded)
+	item = carryOut(t, item, succeeded)
 	first := slices.DeleteFunc(requestsSince(t, mark, namespace), func(r request) bool {
 		return r.ObjectRef.Name == "warm-up" // whose last request the log may only have now
 	})
@@ -109,7 +110,7 @@ func TestRequestsPerJob(t *testing.T) {
 	t.Logf("first job: %d requests\n%s", len(first), list(first))
 
 	mark = markAudit(t)
-	item = carryOutAgain(t, item, v1alpha1.DeployItemPhaseSucceeded)
+	item = carryOutAgain(t, item, succeeded)
 	repeated := requestsSince(t, mark, namespace)
 	if len(repeated) == 0 || len(repeated) > 4 {
 		t.Errorf("expected at most 4 requests in a repeated job, but found %d:\n%v", len(repeated), list(repeated))
@@ -126,7 +127,7 @@ func TestRequestsPerJob(t *testing.T) {
 		}
 	}
 	// A job of another item shows that the host has seen what came before.
-	carryOut(t, ofConfigMap("other"), v1alpha1.DeployItemPhaseSucceeded)
+	carryOut(t, ofConfigMap("other"), succeeded)
 	var idle []request
 	for _, r := range requestsSince(t, mark, namespace) {
 		if r.ObjectRef.Resource == "deployitems" && r.ObjectRef.Name == "item" {
@@ -138,7 +139,7 @@ func TestRequestsPerJob(t *testing.T) {
 	}
 
 	// The idle item is still watched.
-	carryOutAgain(t, item, v1alpha1.DeployItemPhaseSucceeded)
+	carryOutAgain(t, item, succeeded)
 }
 
 func list(requests []request) string {

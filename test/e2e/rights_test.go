@@ -59,9 +59,9 @@ func TestEachRightIsUsed(t *testing.T) {
 	create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "places"}})
 	create(t, later)
 	waitFinished(t, early, job)
-	carryOutAgain(t, lost, v1alpha1.DeployItemPhaseFailed)
-	carryOutAgain(t, again, v1alpha1.DeployItemPhaseSucceeded)
-	carryOutAgain(t, plain, v1alpha1.DeployItemPhaseSucceeded)
+	carryOutAgain(t, lost, failed)
+	carryOutAgain(t, again, succeeded)
+	carryOutAgain(t, plain, succeeded)
 	deleteItem(t, plain)
 
 	const watches = true

@@ -45,6 +45,7 @@ var (
 
 // TestRogue: no plugin, however broken, stops the host or keeps another one from its work, and an operator sees what
 // is wrong with it. All of them are in one host, which has a healthy plugin as well.
+// Rule (architecture.md#what-always-holds): 7. Nothing that a plugin does stops the host or another plugin.
 func TestRogue(t *testing.T) {
 	const says, lingers = "rogue-that-says", "rogue-that-lingers"
 	s := newScene(t, slices.Concat([]string{says, lingers},
@@ -70,13 +71,13 @@ func TestRogue(t *testing.T) {
 	s.checkPanic(read(t, items["rogue-that-panics"]), "rogue-that-panics")
 	s.gone(s.logged("rogue-that-forks", "child"))
 	item := waitFinished(t, items[lingers], jobs[lingers])
-	if item.Status.Phase != v1alpha1.DeployItemPhaseFailed || item.Status.LastError.Reason != "ProgressingTimeout" {
+	if item.Status.Phase != failed || item.Status.LastError.Reason != "ProgressingTimeout" {
 		t.Errorf("expected the job to take too long, but found %s", describe(item))
 	}
 	for do, harmless := range sayings {
 		waitFor(t, items[do], "answered", func(i *v1alpha1.DeployItem) bool {
 			if harmless {
-				return i.Status.Phase == v1alpha1.DeployItemPhaseSucceeded
+				return i.Status.Phase == succeeded
 			}
 			last := i.Status.LastError
 			return last != nil && last.Reason == "PluginProtocolError" && i.Status.JobIDFinished != jobs[do]

@@ -41,7 +41,7 @@ func (s *scene) goesOn() {
 	for range 5 {
 		s.items++
 		item := newItem(s.namespace, fmt.Sprintf("healthy-%d", s.items), mockType, mockSucceeds)
-		carryOut(s.t, item, v1alpha1.DeployItemPhaseSucceeded)
+		carryOut(s.t, item, succeeded)
 	}
 }
 
@@ -60,7 +60,7 @@ func (s *scene) item(plugin, do string, timeout v1alpha1.Duration) (item *v1alph
 func (s *scene) succeeds(plugin string) {
 	s.t.Helper()
 	item, job := s.item(plugin, "", "")
-	if item = waitFinished(s.t, item, job); item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
+	if item = waitFinished(s.t, item, job); item.Status.Phase != succeeded {
 		s.t.Errorf("expected item %s to succeed, but found %s", item.Name, describe(item))
 	}
 }
@@ -163,7 +163,7 @@ func (s *scene) gone(record map[string]any) {
 func (s *scene) crashed(item *v1alpha1.DeployItem, plugin string) {
 	s.t.Helper()
 	last := item.Status.LastError
-	if item.Status.Phase != v1alpha1.DeployItemPhaseFailed || last == nil || last.Reason != "PluginCrashed" ||
+	if item.Status.Phase != failed || last == nil || last.Reason != "PluginCrashed" ||
 		!slices.Contains(last.Codes, v1alpha1.ErrorInternalProblem) ||
 		!strings.Contains(last.Message, `the plugin "`+plugin+`"`) {
 		s.t.Errorf("expected that %s crashed, but found %s (%+v)", plugin, describe(item), last)

@@ -12,6 +12,7 @@ import (
 
 // TestNothingSecretIsTold: whatever becomes of jobs with secrets in their items and Targets, these are nowhere but
 // where they belong: not in status, events, log, metrics, the status page, and what the commands print.
+// Rule (architecture.md#what-always-holds): 9. Nothing secret is in status, events, logs, metrics or error texts.
 func TestNothingSecretIsTold(t *testing.T) {
 	const marker = "cucumber-sandwich"
 	host := startReadyHost(t, testenv.HostOptions{
@@ -24,7 +25,8 @@ func TestNothingSecretIsTold(t *testing.T) {
 		"forbidden": fmt.Sprintf(`{"token":%q,"exec":{"command":%q}}`, marker, marker),
 		"malformed": fmt.Sprintf(`{"token":[%q]}`, marker),
 	} {
-		target, err := testenv.NewTarget(namespace, name, fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Config","current-context":"c",
+		target, err := testenv.NewTarget(namespace, name, fmt.Appendf(nil, `{
+			"apiVersion":"v1","kind":"Config","current-context":"c",
 			"contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],"users":[{"name":"u","user":%s}],
 			"clusters":[{"name":"c","cluster":{"server":"https://127.0.0.1:1"}}]}`, user))
 		if err != nil {
@@ -37,12 +39,11 @@ func TestNothingSecretIsTold(t *testing.T) {
 		export := map[string]any{"exports": map[string]any{"exports": []any{
 			map[string]any{"key": "password", "jsonPath": ".data.password", "fromResource": secret},
 		}}}
-		return configWith(t, export, newManifest("v1", "Secret", namespace, name, more))
+		return manifestConfigWith(export, manifest("v1", "Secret", namespace, name, more))
 	}
 	password := func(value any) map[string]any {
 		return map[string]any{"stringData": map[string]any{"password": value}}
 	}
-	const succeeded, failed = v1alpha1.DeployItemPhaseSucceeded, v1alpha1.DeployItemPhaseFailed
 	told := &strings.Builder{}
 	for name, tc := range map[string]struct {
 		reason, target, config string
@@ -91,7 +92,8 @@ func TestNothingSecretIsTold(t *testing.T) {
 	told.WriteString(host.Log())
 
 	for _, expected := range []string{
-		"TargetForbidden", "TargetContentInvalid", "ObjectRejected", "manifests[0].polizy", "pergola_jobs_total", `"level":"DEBUG"`, "<html",
+		"TargetForbidden", "TargetContentInvalid", "ObjectRejected", "manifests[0].polizy", "pergola_jobs_total",
+		`"level":"DEBUG"`, "<html",
 	} {
 		if !strings.Contains(told.String(), expected) {
 			t.Errorf("expected %q to be told, so that something was looked at", expected)

@@ -33,23 +33,10 @@ func createZoneTarget(t *testing.T, namespace, name, zone string) *v1alpha1.Targ
 	return target
 }
 
-// startItem creates an item of a Target with a job, and returns it.
+// startItem creates an item of a Target with a job.
 func startItem(t *testing.T, namespace, name, target string) *v1alpha1.DeployItem {
 	t.Helper()
-	item := newItem(namespace, name, probeType, probeConfig(t.TempDir()))
-	if target != "" {
-		item = withTarget(item, target)
-	}
-	create(t, item)
-	setJob(t, item)
-	return read(t, item)
-}
-
-func waitSucceeded(t *testing.T, item *v1alpha1.DeployItem) {
-	t.Helper()
-	if item = waitFinished(t, item, item.Status.JobID); item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
-		t.Errorf("expected item %s to succeed, but found %s", item.Name, describe(item))
-	}
+	return start(t, withTarget(newItem(namespace, name, probeType, probeConfig(t.TempDir())), target))
 }
 
 func TestTargetSelectors(t *testing.T) {
@@ -62,19 +49,17 @@ func TestTargetSelectors(t *testing.T) {
 	// Its metadata does not tell the Target.
 	bare := withTarget(newItem(namespace, "bare", probeType, probeConfig(t.TempDir())), "b")
 	delete(bare.Annotations, v1alpha1.DeployerTargetNameAnnotation)
-	create(t, bare)
-	setJob(t, bare)
-	bare = read(t, bare)
+	bare = start(t, bare)
 	early := startItem(t, namespace, "early", "later")
 
-	waitSucceeded(t, startItem(t, namespace, "of-none", ""))
-	waitSucceeded(t, startItem(t, namespace, "of-a", "a"))
+	waitPhase(t, start(t, newItem(namespace, "of-none", probeType, probeConfig(t.TempDir()))), succeeded)
+	waitPhase(t, startItem(t, namespace, "of-a", "a"), succeeded)
 	for _, item := range []*v1alpha1.DeployItem{ofB, bare, early} {
 		checkZoneUntouched(t, item)
 	}
 
 	createZoneTarget(t, namespace, "later", "a")
-	waitSucceeded(t, early)
+	waitPhase(t, early, succeeded)
 
 	// A Target that moves into the zone brings its items along.
 	checkZoneUntouched(t, ofB)
@@ -82,8 +67,8 @@ func TestTargetSelectors(t *testing.T) {
 	if err := admin.Update(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	waitSucceeded(t, ofB)
-	waitSucceeded(t, bare)
+	waitPhase(t, ofB, succeeded)
+	waitPhase(t, bare, succeeded)
 
 	// One that leaves it takes them away.
 	b.Labels["zone"] = "b"
@@ -92,7 +77,7 @@ func TestTargetSelectors(t *testing.T) {
 	}
 	// What is carried out for another Target of later shows that the host has heard of it: watches keep the order.
 	createZoneTarget(t, namespace, "witness", "a")
-	waitSucceeded(t, startItem(t, namespace, "of-witness", "witness"))
+	waitPhase(t, startItem(t, namespace, "of-witness", "witness"), succeeded)
 	jobID := setJob(t, ofB)
 	checkUntouched(t, read(t, ofB))
 	interrupt(t, ofB, jobID) // the hosts of other tests take all zones

@@ -45,14 +45,14 @@ func TestStatusPage(t *testing.T) {
 	}}
 	replica := f.start(1)[0]
 	createTarget(t, shop, "production")
-	newShopItem := func(name string, manifests ...string) *v1alpha1.DeployItem {
-		return withTarget(newItem(shop, name, manifestType, manifestConfig(manifests...)), "production")
+	newShopItem := func(name string, manifests ...object) *v1alpha1.DeployItem {
+		return manifestItem(shop, name, "production", manifests...)
 	}
 	waiting := newShopItem("web", configMap(shop, "settings", "green"), unreadyDeployment(shop))
 	create(t, waiting)
 	setJob(t, waiting)
-	carryOut(t, newShopItem("settings", configMap(shop, "others", "blue")), v1alpha1.DeployItemPhaseSucceeded)
-	failed := carryOut(t, newShopItem("roses", configMap(shop, "no name!", "red")), v1alpha1.DeployItemPhaseFailed)
+	carryOut(t, newShopItem("settings", configMap(shop, "others", "blue")), succeeded)
+	failed := carryOut(t, newShopItem("roses", configMap(shop, "no name!", "red")), failed)
 	waiting = waitFor(t, waiting, "waiting", func(i *v1alpha1.DeployItem) bool {
 		return strings.Contains(waitsFor(i), "slow")
 	})
@@ -126,7 +126,8 @@ func problemOf(picture []byte) string {
 	)
 	colours, margin, err := measure(picture)
 	if err != nil || colours < text || margin < below {
-		return fmt.Sprintf("expected text and %d empty pixels below it, but found %d colours and %d pixels, %v; make the window higher",
+		return fmt.Sprintf("expected text and %d empty pixels below it, but found %d colours and %d pixels, %v; "+
+			"make the window higher",
 			below, colours, margin, err)
 	}
 	return ""

@@ -41,7 +41,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	r := f.start(1)[0]
 	waitRegistered(t, registered, v1alpha1.ConditionTrue)
 	item := newItem(newNamespace(t), "item", traceType, tracerConfig(t, nil))
-	carryOut(t, item, v1alpha1.DeployItemPhaseSucceeded)
+	carryOut(t, item, succeeded)
 
 	documented := documentedMetrics(t)
 	eventually(t, "the documented metrics", func(ctx context.Context) (string, error) {
@@ -59,7 +59,9 @@ func createAutoscaler(t *testing.T, namespace string) {
 	autoscaler := &autoscalingv2.HorizontalPodAutoscaler{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "pergola"},
 		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
-			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "pergola"}, MaxReplicas: 3,
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{
+				APIVersion: "apps/v1", Kind: "Deployment", Name: "pergola",
+			}, MaxReplicas: 3,
 		},
 	}
 	create(t, autoscaler)

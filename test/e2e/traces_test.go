@@ -14,31 +14,35 @@ import (
 
 // tracing are lines of a HostConfiguration that has jobs traced.
 func tracing(endpoint string) string {
-	return fmt.Sprintf("%stracing: {endpoint: %q, insecure: true}\nplugins: {manifest: {environment: [OTEL_EXPORTER_OTLP_ENDPOINT]}}\n", anyConfig, endpoint)
+	return fmt.Sprintf("%stracing: {endpoint: %q, insecure: true}\n"+
+		"plugins: {manifest: {environment: [OTEL_EXPORTER_OTLP_ENDPOINT]}}\n", anyConfig, endpoint)
 }
 
 // TestTraceOfAJob: host and plugin make one trace of a job, whose spans are where they belong, and say nothing of what
 // is deployed.
+// Rule (SECURITY.md#secrets): Traces hold no secret.
 func TestTraceOfAJob(t *testing.T) {
 	collector := testenv.StartCollector(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+collector.Address)
-	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "manifest"), Config: writeConfig(t, tracing(collector.Address))})
+	startReadyHost(t, testenv.HostOptions{
+		PluginDir: pluginDir(t, "manifest"), Config: writeConfig(t, tracing(collector.Address)),
+	})
 	namespace := newNamespace(t)
 	createTarget(t, namespace, "target")
 	const marker = "cucumber-sandwich"
-	secret := newManifest("v1", "Secret", namespace, "deployed", map[string]any{"stringData": map[string]any{"password": marker}})
-	item := withTarget(newItem(namespace, "item", manifestType, configWith(t, nil, secret)), "target")
-	finished := carryOut(t, item, v1alpha1.DeployItemPhaseSucceeded)
+	secret := manifest("v1", "Secret", namespace, "deployed", object{"stringData": object{"password": marker}})
+	item := manifestItem(namespace, "item", "target", secret)
+	finished := carryOut(t, item, succeeded)
 
 	var spans []testenv.Span
 	eventually(t, "the spans of the job", func(context.Context) (string, error) {
 		spans = spansOf(collector.Spans(), finished.Status.JobID)
 		return misplaced(spans, finished.Status.JobID), nil
 	})
-	rejected := newManifest("v1", "Secret", namespace, "rejected", map[string]any{
+	rejected := manifest("v1", "Secret", namespace, "rejected", map[string]any{
 		"type": "kubernetes.io/dockerconfigjson", "stringData": map[string]any{".dockerconfigjson": marker},
 	})
-	failed := carryOut(t, withTarget(newItem(namespace, "failing", manifestType, configWith(t, nil, rejected)), "target"), v1alpha1.DeployItemPhaseFailed)
+	failed := carryOut(t, manifestItem(namespace, "failing", "target", rejected), failed)
 	eventually(t, "the spans of the job that fails", func(context.Context) (string, error) {
 		spans = collector.Spans()
 		return untold(spans, failed), nil
@@ -102,7 +106,8 @@ func misplaced(spans []testenv.Span, jobID string) string {
 		found[path] = true
 	}
 	for _, want := range []string{
-		"pergola Job Reconcile", "pergola Call Reconcile in Job Reconcile", "pergola Request PATCH deployitems/status in Job Reconcile",
+		"pergola Job Reconcile", "pergola Call Reconcile in Job Reconcile",
+		"pergola Request PATCH deployitems/status in Job Reconcile",
 		"pergola Request PATCH deployitems/status in Call Reconcile", "pergola-manifest POST target in Call Reconcile",
 	} {
 		if !found[want] {

@@ -47,6 +47,7 @@ func preserveUnknownFields(t *testing.T) {
 
 // TestUnknownFieldsSurviveAJob: fields that no type of ours knows, as those of a newer Landscaper would be, and
 // conditions of others are after a job what they were before.
+// Rule (architecture.md#what-always-holds): 10. Fields unknown to the host's types survive.
 func TestUnknownFieldsSurviveAJob(t *testing.T) {
 	preserveUnknownFields(t)
 	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "probe")})

@@ -10,9 +10,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -71,4 +74,50 @@ func Change(ctx context.Context, c client.Client, object client.Object, how func
 		how()
 		return c.Update(ctx, object)
 	})
+}
+
+// SetJob sets a new job of an item as a Landscaper does, and returns it.
+func SetJob(ctx context.Context, c client.Client, item *v1alpha1.DeployItem) (jobID string, err error) {
+	jobID, now := uuid.NewString(), v1alpha1.Now()
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{
+		"jobID": jobID, "jobIDGenerationTime": now, "observedGeneration": item.Status.ObservedGeneration,
+		"transitionTimes": map[string]any{"triggerTime": now, "initTime": nil, "finishedTime": nil},
+	}})
+	if err == nil {
+		err = c.Status().Patch(ctx, item, client.RawPatch(types.MergePatchType, patch))
+	}
+	if err != nil {
+		return "", fmt.Errorf("set a job for DeployItem %s: %w", item.Name, err)
+	}
+	return jobID, nil
+}
+
+// Exports returns the exports of an item; nil without any.
+func Exports(ctx context.Context, c client.Client, item *v1alpha1.DeployItem) (exports map[string]any, err error) {
+	ref := item.Status.ExportReference
+	if ref == nil {
+		return nil, nil //nolint:nilnil // an item need not export anything
+	}
+	secret := &corev1.Secret{}
+	err = c.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret)
+	if err == nil {
+		err = json.Unmarshal(secret.Data["config"], &exports)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read exports of DeployItem %s: %w", item.Name, err)
+	}
+	return exports, nil
+}
+
+// Describe returns the state of an item for the message of a failed test.
+func Describe(item *v1alpha1.DeployItem) string {
+	s := item.Status
+	text := fmt.Sprintf("phase %q, jobID %q, jobIDFinished %q", s.Phase, s.JobID, s.JobIDFinished)
+	for _, c := range s.Conditions {
+		text += fmt.Sprintf(", %s: %s", c.Type, c.Message)
+	}
+	if s.LastError != nil {
+		text += fmt.Sprintf(", last error %s: %s", s.LastError.Reason, s.LastError.Message)
+	}
+	return text
 }

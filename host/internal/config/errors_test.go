@@ -92,6 +92,7 @@ func problems(text string) []string {
 }
 
 // TestErrors: a value that is wrong, with its path, what was expected and what was found.
+// Rule (telemetry.md#profiles): Profiles are served on loopback alone.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	var (

@@ -83,6 +83,8 @@ func nextJob(item *v1alpha1.DeployItem) { contract.SetJob(item, "job-3", noon) }
 
 // TestPoisonUntilSuccess: an item during whose call a plugin has crashed is poison, also in its next jobs, until one
 // succeeds.
+// Rule (SECURITY.md#authors-of-items): An item stays apart after a crash in one of its calls until a job of it
+// succeeds.
 func TestPoisonUntilSuccess(t *testing.T) {
 	fails := func(i *v1alpha1.DeployItem) { contract.Fail(i, false, contract.Error{Message: "no"}, noon) }
 	succeeds := func(i *v1alpha1.DeployItem) { contract.Succeed(i, noon) }
@@ -108,6 +110,7 @@ func TestPoisonUntilSuccess(t *testing.T) {
 }
 
 // TestAnyCountIsSafe: whatever somebody writes in place of the count, it is none or one that can be counted on.
+// Rule (SECURITY.md#authors-of-items): Writes of other clients to the host's fields do no harm.
 func TestAnyCountIsSafe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		message := rapid.OneOf(rapid.String(), rapid.StringMatching(`[+-]?[0-9_.]{1,25}`)).Draw(t, "message")

@@ -42,8 +42,11 @@ func TestDecide(t *testing.T) {
 	noConditions := without(func(s *v1alpha1.DeployItemStatus) { s.Conditions = nil })
 	noTimeOfJob := without(func(s *v1alpha1.DeployItemStatus) { s.JobIDGenerationTime = nil })
 	checkDecisions(t, []decideCase{
+		// Rule (deploy-items.md#jobs): An item that never had a job is left alone.
 		{"never a job", &v1alpha1.DeployItem{}, do(contract.Nothing)},
+		// Rule (deploy-items.md#jobs): An item whose `jobID` equals its `jobIDFinished` is left alone.
 		{"finished", newItem(finished(succeeded)), do(contract.Nothing)},
+		// Rule (deploy-items.md#deleting): A deletion waits for its job.
 		{"finished, then deleted", newItem(finished(succeeded), deleted), deletion(contract.Nothing)},
 		// Landscaper ends a job by setting jobIDFinished, whatever its phase was.
 		{"interrupted", newItem(underWay, finished(progressing)), do(contract.Nothing)},
@@ -54,9 +57,13 @@ func TestDecide(t *testing.T) {
 		{"replaced by a finished job", newItem(pickedUp(0, deleting), deleted, withJob("job-1")), deletion(contract.Repair)},
 		{"never picked up here, failed elsewhere", newItem(finished(failed)), do(contract.Nothing)},
 
+		// Rule (deploy-items.md#jobs): The job of an item with an empty phase is picked up.
 		{"first job", newItem(), do(contract.PickUp)},
+		// Rule (deploy-items.md#jobs): A job after phase `Succeeded` is picked up.
 		{"job after success", newItem(inPhase(succeeded)), do(contract.PickUp)},
+		// Rule (deploy-items.md#jobs): A job after phase `Failed` is picked up.
 		{"job after failure", newItem(inPhase(failed)), do(contract.PickUp)},
+		// Rule (deploy-items.md#deleting): A job of an item with a deletion timestamp deletes.
 		{"deletion", newItem(inPhase(succeeded), deleted), deletion(contract.PickUp)},
 		{"picked up", newItem(pickedUp(0, initial)), do(contract.Continue)},
 		{"under way", newItem(underWay), do(contract.Continue)},
@@ -67,11 +74,13 @@ func TestDecide(t *testing.T) {
 
 		{"deleted in the middle: the job begins anew", newItem(underWay, deleted), deletion(contract.PickUp)},
 		// Landscaper resets the transition times of a job that replaces one half-way.
+		// Rule (deploy-items.md#jobs): A new job in place of a running one begins from the start.
 		{"new job with times reset", newItem(inPhase(progressing)), do(contract.PickUp)},
 		{"new job without transition times", newItem(inPhase(progressing), noTimes), do(contract.PickUp)},
 		{"new job with times as they were", newItem(underWay, jobSet(time.Second)), do(contract.PickUp)},
 		// Times have whole seconds: most jobs are set and picked up within one.
 		{"picked up in the second of its setting", newItem(underWay, jobSet(0)), do(contract.Continue)},
+		// Rule (deploy-items.md#jobs): A new job while another one is `Progressing` begins from the start, and ends.
 		{"new job and nothing else", newItem(underWay, withJob("job-3")), do(contract.PickUp)},
 		{"new job in the middle of a deletion",
 			newItem(pickedUp(0, deleting), deleted, withJob("job-3")), deletion(contract.PickUp)},
@@ -101,12 +110,14 @@ func TestDecideInTime(t *testing.T) {
 	}{
 		"a moment before the default timeout": {"ten minutes, if the item does not say",
 			newItem(underWay), contract.DefaultTimeout - 400*time.Millisecond, do(contract.Continue)},
+		// Rule (deploy-items.md#jobs): A job takes ten minutes at most, unless the item says otherwise.
 		"default timeout": {"ten minutes, if the item does not say",
 			newItem(underWay), contract.DefaultTimeout, do(contract.TimedOut)},
 		"timeout of a deletion": {"a deletion has the same timeout",
 			newItem(pickedUp(0, deleting), deleted, timeout("1m")), time.Minute, deletion(contract.TimedOut)},
 		"not picked up for an hour": {"the timeout counts from the pick-up, not from the setting of the job",
 			newItem(), time.Hour, do(contract.PickUp)},
+		// Rule (deploy-items.md#jobs): `timeout: none` is no timeout.
 		"timeout none": {"none really is none", newItem(underWay, timeout("none")), 1000 * time.Hour, do(contract.Continue)},
 		"timeout zero": {"zero is how Landscaper writes none in Go",
 			newItem(underWay, timeout("0s")), 1000 * time.Hour, do(contract.Continue)},

@@ -7,6 +7,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
+const reasonJobReplaced = "JobReplaced"
+
 // FinishUnchanged changes the status to a job that succeeded without a call of the deployer.
 func FinishUnchanged(item *v1alpha1.DeployItem, deployer v1alpha1.DeployerInformation, now time.Time) {
 	Begin(item, false, deployer, now)
@@ -55,7 +57,7 @@ func Fail(item *v1alpha1.DeployItem, deletion bool, e Error, now time.Time) {
 // would lead to the same replacement, without end.
 func EndReplaced(item *v1alpha1.DeployItem, deletion bool, now time.Time) {
 	Fail(item, deletion, Error{
-		Operation: "Repair", Reason: "JobReplaced",
+		Operation: "Repair", Reason: reasonJobReplaced,
 		Message: fmt.Sprintf("job %s was replaced while running by job %s, which is already finished; "+
 			"set a new job when nothing else sets jobs for this deploy item",
 			pickedUpJob(&item.Status), item.Status.JobID),

@@ -25,6 +25,11 @@ const (
 	ReasonProgressingTimeout = "ProgressingTimeout"
 )
 
+const (
+	reasonInvalidField = "InvalidField"
+	reasonAborted      = "Aborted"
+)
+
 var missingReferenceReasons = []string{
 	ReasonTargetNotFound, ReasonSecretNotFound, ReasonContextNotFound, ReasonPickupTimeout, ReasonProgressingTimeout,
 }
@@ -162,7 +167,7 @@ func AbortedError(why string) Error {
 	if why != "" {
 		message += ": " + why
 	}
-	return Error{Operation: "Abort", Reason: "Aborted", Message: message, Terminal: true}
+	return Error{Operation: "Abort", Reason: reasonAborted, Message: message, Terminal: true}
 }
 
 // WaitsForReference reports whether the running job is retried because of a missing reference of the item.
@@ -175,7 +180,7 @@ func fieldError(field string, err error) Error {
 	return Error{
 		Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem},
 		Operation: "Validate",
-		Reason:    "InvalidField",
+		Reason:    reasonInvalidField,
 		Message:   field + ": " + err.Error(),
 	}
 }

@@ -18,9 +18,11 @@ func TestErrorFinal(t *testing.T) {
 		err    contract.Error
 		want   bool
 	}{
-		"no code":           {"worth another try", contract.Error{}, false},
-		"terminal":          {"ends the job without a code", contract.Error{Terminal: true}, true},
-		"unrecoverable":     {"the user has to act", coded(v1alpha1.ErrorConfigurationProblem), true},
+		"no code":  {"worth another try", contract.Error{}, false},
+		"terminal": {"ends the job without a code", contract.Error{Terminal: true}, true},
+		// Rule (deploy-items.md#errors): An error with an unrecoverable code ends the job.
+		"unrecoverable": {"the user has to act", coded(v1alpha1.ErrorConfigurationProblem), true},
+		// Rule (deploy-items.md#errors): An error with a recoverable code is tried again.
 		"recoverable":       {"worth another try", coded(v1alpha1.ErrorUnfinished), false},
 		"one among several": {"one suffices", coded(v1alpha1.ErrorUnfinished, v1alpha1.ErrorTimeout), true},
 		"no retry":          {"the deployer says so", coded(v1alpha1.ErrorNoRetry), true},

@@ -68,6 +68,7 @@ func TestSucceedWith(t *testing.T) {
 	}
 }
 
+// Rule (hooks.md#answers): A failed hook is not reported beside a success.
 func TestHookConditions(t *testing.T) {
 	t.Parallel()
 	item := &v1alpha1.DeployItem{}

@@ -37,13 +37,16 @@ func TestDecideOperation(t *testing.T) {
 		{"abort, idle", newItem(done, asks(abort)), do(contract.Accept)},
 		{"unknown", newItem(done, asks("interrupt")), do(contract.Nothing)},
 		// A new job would take the one under way from the program that waits for it.
+		// Rule (deploy-items.md#operations): `reconcile` waits until the running job has ended.
 		{"reconcile, under way", newItem(underWay, asks(reconcile)), do(contract.Continue)},
 		{"force-reconcile, under way", newItem(underWay, asks(force)), do(contract.Accept)},
 		{"a deletion cannot be forced", newItem(deletes, deleted, asks(force)), deletion(contract.Continue)},
 		{"an abort does not wait", newItem(underWay, asks(abort)), do(contract.Accept)},
 
+		// Rule (deploy-items.md#operations): `reconcile` sets a new job.
 		{"reconcile accepted", newItem(done, accepts(reconcile)), start},
 		{"test-reconcile accepted", newItem(done, accepts(test)), start},
+		// Rule (deploy-items.md#operations): `force-reconcile` sets a forced job.
 		{"force accepted", newItem(done, accepts(force)), forced(start)},
 		{"first job, without a Landscaper", newItem(endsWith(""), accepts(reconcile)), start},
 		{"a job that was set is not set again",
@@ -84,6 +87,7 @@ func TestDecideFailedDeletion(t *testing.T) {
 	refused := failedWith("Delete", "Refused")
 	byHook := failedWith("Hook", "Refused")
 	checkDecisions(t, []decideCase{
+		// Rule (deploy-items.md#deleting): A deletion without its Target begins again when the Target is back.
 		{"target gone", newItem(deleted, gone), deletion(contract.Restart)},
 		{"context gone", newItem(deleted, failedWith(contract.OperationResolve, contract.ReasonContextNotFound)),
 			deletion(contract.Restart)},
@@ -104,6 +108,7 @@ func TestDecideFailedDeletion(t *testing.T) {
 	})
 }
 
+// Rule (deploy-items.md#operations): A request is accepted, and its annotation removed, in one write.
 func TestAcceptOperation(t *testing.T) {
 	done := finished(succeeded)
 	for name, tc := range map[string]struct {

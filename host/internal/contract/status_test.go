@@ -40,9 +40,13 @@ func TestBegin(t *testing.T) {
 		item   *v1alpha1.DeployItem
 		want   v1alpha1.DeployItemStatus
 	}{
+		// Rule (deploy-items.md#jobs): The pick-up sets phase `Init`, time, generation and deployer, and clears the
+		// errors of the job before.
 		"reconcile": {"what the last job has left is gone, but for what outlives jobs; initTime is rounded up",
 			newItem(stale), begunIn(initial, 0)},
 		"deletion": {"a deletion has a phase of its own", newItem(stale, deleted), begunIn(initDelete, 0)},
+		// Rule (deploy-items.md#jobs): `lastReconcileTime` is never before the time of the job, whatever the clocks
+		// say.
 		"clock behind Landscaper's": {
 			reason: "Landscaper takes a job for picked up when lastReconcileTime is not before jobIDGenerationTime",
 			item:   newItem(stale, jobSet(time.Minute)), want: ahead,
@@ -84,6 +88,7 @@ func TestNoJobGetsMoreThanItsTimeoutFromAWholeSecondOn(t *testing.T) {
 	}
 }
 
+// Rule (deploy-items.md#jobs): While a deployer works, the phase is `Progressing` or, for a deletion, `Deleting`.
 func TestProgress(t *testing.T) {
 	for before, want := range map[v1alpha1.DeployItemPhase]v1alpha1.DeployItemPhase{
 		initial:     progressing,
@@ -131,6 +136,7 @@ func TestFinish(t *testing.T) {
 		change func(*v1alpha1.DeployItem)
 		want   v1alpha1.DeployItemStatus
 	}{
+		// Rule (deploy-items.md#jobs): Success sets phase `Succeeded` and `jobIDFinished` in one write.
 		"succeed": {"phase and jobIDFinished together",
 			func(i *v1alpha1.DeployItem) { contract.Succeed(i, noon.Add(time.Minute)) }, end(succeeded, time.Minute)},
 		"succeed after an error": {"a job that has succeeded has no last error, but what happened can still be seen",
@@ -139,6 +145,7 @@ func TestFinish(t *testing.T) {
 				contract.Succeed(i, noon.Add(time.Minute))
 			},
 			end(succeeded, time.Minute, recorded)},
+		// Rule (deploy-items.md#jobs): Failure sets phase `Failed`, `jobIDFinished` and `lastError` in one write.
 		"fail": {"phase, jobIDFinished and the error together",
 			func(i *v1alpha1.DeployItem) { contract.Fail(i, false, given, noon.Add(time.Minute)) },
 			withLast(end(failed, time.Minute, recorded))},

@@ -24,6 +24,8 @@ import (
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
+const reasonNotWritable = "DeployItemNotWritable"
+
 const (
 	// conflictPause is the pause before an item is read again after a conflict.
 	conflictPause = 50 * time.Millisecond
@@ -69,7 +71,7 @@ func (r *reconciler) reportUnwritable(item *v1alpha1.DeployItem, err error) {
 	if !errors.As(err, &answer) || passing {
 		return
 	}
-	r.recorder.Record(item, corev1.EventTypeWarning, "DeployItemNotWritable", err.Error()+"; it is tried again")
+	r.recorder.Record(item, corev1.EventTypeWarning, reasonNotWritable, err.Error()+"; it is tried again")
 }
 
 // afterHookError returns the time of the next reconcile after the error of a hook before the job.

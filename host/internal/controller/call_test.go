@@ -51,12 +51,14 @@ func TestCallIsCancelled(t *testing.T) {
 		says      string
 		calls     string
 	}{
+		// Rule (deploy-items.md#jobs): An interruption cancels the call, and Landscaper's writes stay.
 		"interrupted": {
 			"what Landscaper has written stays", func() {
 				b.patchStatus(b.item, fmt.Sprintf(interruption, b.read().Status.JobID))
 			},
 			v1alpha1.DeployItemPhaseFailed, "operation was interrupted", "Reconcile",
 		},
+		// Rule (deploy-items.md#jobs): A new job cancels the call for the one before.
 		"new job": {
 			"the call was for another job", func() { b.setJob() },
 			v1alpha1.DeployItemPhaseSucceeded, "", "Reconcile Reconcile",
@@ -65,11 +67,14 @@ func TestCallIsCancelled(t *testing.T) {
 			"nothing but its ID makes a job", func() { b.patchStatus(b.item, `{"jobID":"another"}`) },
 			v1alpha1.DeployItemPhaseSucceeded, "", "Reconcile Reconcile",
 		},
+		// Rule (deploy-items.md#deleting): A deletion during a job ends the call, and deletes.
 		"deleted": {"there is something else to do", func() { b.remove(b.item) }, "", "", "Reconcile Delete"},
+		// Rule (deploy-items.md#operations): `abort` ends the running call, and has the deployer abort the job.
 		"aborted": {
 			"the deployer ends it in its own way", ask(v1alpha1.OperationAbort),
 			v1alpha1.DeployItemPhaseFailed, "aborted by the annotation", "Reconcile Abort",
 		},
+		// Rule (deploy-items.md#operations): `force-reconcile` replaces the running call of the job.
 		"forced": {
 			"the same job goes on in another way", ask(v1alpha1.OperationForceReconcile),
 			v1alpha1.DeployItemPhaseSucceeded, "", "Reconcile ForceReconcile",
@@ -190,6 +195,7 @@ func TestAbort(t *testing.T) {
 		"after a while": {
 			"an abort may take several calls", []outcome{busy, refused, succeeded}, "aborted by the annotation",
 		},
+		// Rule (deploy-items.md#operations): An aborted job ends in any case, even if its deployer does not answer.
 		"never":    {"the job ends all the same", []outcome{slow}, "did not finish the abort in time"},
 		"too late": {"the job ends all the same", []outcome{late}, "did not finish the abort in time"},
 		"impossible": {

@@ -72,6 +72,8 @@ func succeedsFor(
 	return succeeds(ctx, op, o)
 }
 
+// Rule (host-configuration.md#target-selectors): The spec says the type and the Target of an item, whatever its
+// annotations repeat.
 func TestTypeIsReadWhereTheMetadataDoesNotTellIt(t *testing.T) {
 	a, first, second := newServerAPI(t), newType(), newType()
 	one := &intaketest.Deployer{PluginName: "one", Type: first}

@@ -118,6 +118,7 @@ func (w *poisonTest) work() bool {
 // TestOnlyPoisonIsConvicted: items that kill the plugin fail, and the others succeed: each of the former hits an
 // innocent item at most once, which counts for little. They come to their ends soon, although they are reconciled only
 // when they are in the queue.
+// Rule (SECURITY.md#authors-of-items): Crashes of one item do not fail other items.
 func TestOnlyPoisonIsConvicted(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &poisonTest{

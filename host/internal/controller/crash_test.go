@@ -39,10 +39,12 @@ func TestPoisonItem(t *testing.T) {
 		why, calls string
 		says       []string
 	}{
+		// Rule (SECURITY.md#authors-of-items): An item fails after its third crash of the plugin.
 		"reconciled": {
 			"it has another try with another job", failed, contract.ReasonPluginCrashed, "Reconcile Reconcile Reconcile",
 			[]string{`the plugin "one"`, "3 times", "in the host's log", "A new job"},
 		},
+		// Rule (deploy-items.md#deleting): The item stays after a failed uninstallation, with phase `DeleteFailed`.
 		"deleted": {
 			"it can also go without what it has deployed", deleteFailed, contract.ReasonPluginCrashed, "Delete Delete Delete",
 			[]string{`the plugin "one"`, "3 times", "A new job", v1alpha1.DeleteWithoutUninstallAnnotation},

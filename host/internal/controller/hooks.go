@@ -21,6 +21,8 @@ import (
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
+const reasonHeldByHook = "HeldByHook"
+
 // hookRequeue is the pause of an item if its hooks request a reconcile at once.
 const hookRequeue = time.Second
 
@@ -175,7 +177,7 @@ func (p *hookRun) reportEnd(t sdkhook.Type, result *sdkhook.Result) {
 	}
 	p.log.Info("hook ends the reconcile", "deployitem", p.item.Namespace+"/"+p.item.Name,
 		"hookType", string(t), "hookPlugins", p.aborting)
-	p.recorder.Record(p.item, corev1.EventTypeNormal, "HeldByHook", heldBy(t, p.aborting, result))
+	p.recorder.Record(p.item, corev1.EventTypeNormal, reasonHeldByHook, heldBy(t, p.aborting, result))
 }
 
 // heldBy says which hook holds a job up, and when it is asked again.

@@ -58,6 +58,7 @@ func newHooked(t *testing.T, answer answer, types []sdkhook.Type, modify ...func
 
 var checks = []string{"Start", "DuringResponsibilityCheck", "AfterResponsibilityCheck", "ShouldReconcile"}
 
+// Rule (hooks.md#when-they-run): `Start` hooks get neither item nor Target.
 func TestHooksOfAnOperation(t *testing.T) {
 	t.Parallel()
 	ask := func(operation string) func(b *hooked) {
@@ -72,6 +73,8 @@ func TestHooksOfAnOperation(t *testing.T) {
 		want   string                   // after the checks
 		phase  v1alpha1.DeployItemPhase // empty: the item is gone
 	}{
+		// Rule (hooks.md#when-they-run): Hooks run in the order of the flow, and only one of the four types before
+		// their operation.
 		"reconcile": {
 			"a job", func(b *hooked) { b.setJob() }, true, "BeforeReconcile, call Reconcile", v1alpha1.DeployItemPhaseSucceeded,
 		},
@@ -82,10 +85,12 @@ func TestHooksOfAnOperation(t *testing.T) {
 			"the hook is about the user's wish, the call about the deployer's abilities", force, false,
 			"BeforeForceReconcile, call Reconcile", v1alpha1.DeployItemPhaseSucceeded,
 		},
+		// Rule (hooks.md#when-they-run): `BeforeAbort` runs before an abort.
 		"abort": {"a job that waits", abort, true, "BeforeAbort, call Abort", v1alpha1.DeployItemPhaseFailed},
 		"abort of a deployer that has none": {
 			"a job that waits", abort, false, "BeforeAbort", v1alpha1.DeployItemPhaseFailed,
 		},
+		// Rule (hooks.md#when-they-run): `BeforeDelete` runs before a deletion.
 		"delete": {
 			"a deletion", func(b *hooked) { b.drive(); b.remove(b.item); b.setJob() }, true, "BeforeDelete, call Delete", "",
 		},
@@ -132,11 +137,14 @@ func TestHooksOverruleResponsibility(t *testing.T) {
 		result   *sdkhook.Result
 		works    bool
 	}{
-		"no opinion":                 {"the check decides", true, nil, true},
-		"no opinion about others'":   {"the check decides", false, nil, false},
-		"not ours":                   {"the hook overrules a check that says yes", true, no, false},
-		"ours":                       {"the hook overrules a check that says no", false, yes, true},
-		"ours, as the check says":    {"both agree", true, yes, true},
+		"no opinion":               {"the check decides", true, nil, true},
+		"no opinion about others'": {"the check decides", false, nil, false},
+		// Rule (hooks.md#results): `DuringResponsibilityCheck` with `AbortReconcile: true` makes it not responsible.
+		"not ours": {"the hook overrules a check that says yes", true, no, false},
+		// Rule (hooks.md#results): `DuringResponsibilityCheck` with `AbortReconcile: false` makes the host responsible.
+		"ours":                    {"the hook overrules a check that says no", false, yes, true},
+		"ours, as the check says": {"both agree", true, yes, true},
+		// Rule (hooks.md#when-they-run): `AfterResponsibilityCheck` runs only for items of this host.
 		"not ours, as the check too": {"both agree", false, no, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -169,6 +177,7 @@ func TestHooksOverruleResponsibility(t *testing.T) {
 // TestHooksEndAReconcile: what comes before the job is picked up leaves it as it is. Afterwards the job stays
 // unfinished until its hooks let it go on. The user learns the plugin that holds the job up: by an event before the
 // pick-up, and by the condition then.
+// Rule (hooks.md#results): `Start` and `AfterResponsibilityCheck` can end a reconcile, and the item stays as it is.
 func TestHooksEndAReconcile(t *testing.T) {
 	t.Parallel()
 	for hookType, pickedUp := range map[sdkhook.Type]bool{
@@ -201,6 +210,8 @@ func TestHooksEndAReconcile(t *testing.T) {
 
 // TestHooksHoldAJobUp: a hook that does not say when it is to be asked again holds the job up until its time is over;
 // one that wants to be asked at once is asked a second later.
+// Rule (hooks.md#results): A `Before…` hook with `AbortReconcile` holds the job up until it lets it go on, or its time
+// is over.
 func TestHooksHoldAJobUp(t *testing.T) {
 	t.Parallel()
 	for requeue, next := range map[bool]time.Duration{true: time.Second, false: time.Minute} {
@@ -305,6 +316,7 @@ func (b *hooked) addPolicy(hookType sdkhook.Type, run func() (*sdkhook.Result, e
 
 // TestHookOfAnotherPlugin: the hooks of a plugin that serves nothing run for the items of others, in order, and their
 // results count together.
+// Rule (hooks.md#hooks-in-plugins): A plugin may have hooks for items of other plugins.
 func TestHookOfAnotherPlugin(t *testing.T) {
 	t.Parallel()
 	b := newHooked(t, done, []sdkhook.Type{sdkhook.BeforeReconcile})

@@ -21,6 +21,8 @@ import (
 )
 
 // TestHTTPHookErrors: a job ends, is tried again or goes on as the error says; see TestStructuredErrors of httphook.
+// Rule (hooks.md#answers): An error ends the job with `permanent`, lets it go on with `continue`, and is tried again
+// without both.
 func TestHTTPHookErrors(t *testing.T) {
 	t.Parallel()
 	for phase, tc := range map[v1alpha1.HookCapability]struct {
@@ -118,6 +120,7 @@ func (notReadyError) Error() string { return "no such Service" }
 func (n notReadyError) Concerns(phase v1alpha1.HookCapability) bool { return slices.Contains(n, phase) }
 
 // TestHTTPHookThatCannotBeCalled: what is registered is never passed over in the phases that it is called in.
+// Rule (hooks.md#registration): A registered hook is not skipped if it cannot be called.
 func TestHTTPHookThatCannotBeCalled(t *testing.T) {
 	t.Parallel()
 	b := newHookedByHTTP(t, done, v1alpha1.HookPreReconcile)

@@ -103,6 +103,7 @@ func (b *hookedByHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// Rule (hooks.md#requests): `pre-reconcile` comes before anything is applied, and its children are applied as they are.
 func TestHTTPHookChangesChildren(t *testing.T) {
 	t.Parallel()
 	b := newHookedByHTTP(t, done, v1alpha1.HookPreReconcile)
@@ -144,6 +145,7 @@ func conditionOf(item *v1alpha1.DeployItem, conditionType v1alpha1.ConditionType
 	return &item.Status.Conditions[i]
 }
 
+// Rule (hooks.md#registration): A hook is called only for its declared capabilities.
 func TestHTTPHookCapabilities(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -180,6 +182,7 @@ func (b *hookedByHTTP) beginDeletion() {
 }
 
 // TestHTTPHookIsFinalizedOnce: a deletion that takes its time does not ask again.
+// Rule (hooks.md#requests): `finalize` comes before the deletion, and once.
 func TestHTTPHookIsFinalizedOnce(t *testing.T) {
 	t.Parallel()
 	b := newHookedByHTTP(t, always(waits("what is left")), v1alpha1.HookFinalize)
@@ -194,6 +197,7 @@ func TestHTTPHookIsFinalizedOnce(t *testing.T) {
 
 // TestHTTPHookBeforeADeletionThatLeavesEverythingBehind: the hook may have objects of its own. It needs a slot, as a
 // call does, so that new jobs are picked up meanwhile.
+// Rule (deploy-items.md#deleting): `delete-without-uninstall` removes the finalizer, and the deployer is not called.
 func TestHTTPHookBeforeADeletionThatLeavesEverythingBehind(t *testing.T) {
 	t.Parallel()
 	b := newHookedByHTTP(t, nil, v1alpha1.HookFinalize)
@@ -248,6 +252,7 @@ func TestHTTPHookIsInterrupted(t *testing.T) {
 }
 
 // TestOrderOfHooks: extension hooks come before the HTTP hook, and after the plugin.
+// Rule (hooks.md#requests): Plugin hooks run before the HTTP hook, and after the deployer.
 func TestOrderOfHooks(t *testing.T) {
 	t.Parallel()
 	b := newHookedByHTTP(t, done, v1alpha1.HookPreReconcile)

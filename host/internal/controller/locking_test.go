@@ -18,6 +18,7 @@ import (
 
 // TestLockOfAJob: a job takes two requests for its lock, and none of a replica without it. A hook that has no opinion
 // about an item without a schedule costs none either.
+// Rule (architecture.md#locks): A job holds its lock from its first call to its end, and needs two requests for it.
 func TestLockOfAJob(t *testing.T) {
 	b := newBench(t, nil)
 	b.plugin.Capabilities.ScheduleInConfig = true
@@ -76,6 +77,7 @@ func TestLockOfAJob(t *testing.T) {
 
 // TestTakeover: a replica that is thought dead, rightly or not, is followed by another one. What it does afterwards
 // is in vain.
+// Rule (architecture.md#locks): A lost lock cancels the call, and later writes of the old holder are refused.
 func TestTakeover(t *testing.T) {
 	for _, tc := range []struct {
 		name, reason string
@@ -124,6 +126,7 @@ func TestTakeover(t *testing.T) {
 }
 
 // TestTakeoverKeepsTheJob: the time of a job goes on, and its errors stay; only its deployer changes.
+// Rule (architecture.md#locks): A job keeps its time and its errors when another replica takes it over.
 func TestTakeoverKeepsTheJob(t *testing.T) {
 	b := newBench(t, always(fails("NotYet")), withTimeout("1h"))
 	here, there := newPeer(b, "here"), newPeer(b, "there")
@@ -152,6 +155,7 @@ func TestTakeoverKeepsTheJob(t *testing.T) {
 // TestShutdownReleasesTheLock: the lock of a job that waits is released at once, and that of a job in its call when the
 // deployer has answered. A deployer that does not answer in time may still be at work: its lock is left to the end of
 // this replica, which comes after that of the plugin.
+// Rule (architecture.md#locks): A stopping host gives its locks back.
 func TestShutdownReleasesTheLock(t *testing.T) {
 	for name, tc := range map[string]struct {
 		holder string
@@ -196,6 +200,7 @@ func TestShutdownReleasesTheLock(t *testing.T) {
 
 // TestUnknownOperationIsReported: once, whether it is requested between the calls of another replica than the one that
 // the item prefers, or during one.
+// Rule (deploy-items.md#operations): An unknown operation is left alone and reported.
 func TestUnknownOperationIsReported(t *testing.T) {
 	for _, duringCall := range []bool{false, true} {
 		b := newBench(t, nil)

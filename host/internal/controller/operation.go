@@ -16,6 +16,12 @@ import (
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
+// The reasons of events about operations.
+const (
+	reasonOperationAccepted = "OperationAccepted"
+	reasonUnknownOperation  = "UnknownOperation"
+)
+
 // accept accepts the requested operation, if there is one, and returns the decision after it. That is Restart only as
 // long as the item refers to something missing.
 func (r *reconciler) accept(
@@ -92,7 +98,7 @@ func (r *reconciler) acceptOperation(ctx context.Context, item *v1alpha1.DeployI
 	}
 	r.log.Info("accepted operation", "deployitem", item.Namespace+"/"+item.Name,
 		"operation", operation, "effective", effective)
-	r.recorder.Record(item, corev1.EventTypeNormal, "OperationAccepted", message)
+	r.recorder.Record(item, corev1.EventTypeNormal, reasonOperationAccepted, message)
 	return nil
 }
 
@@ -103,7 +109,7 @@ func (r *reconciler) reportUnknownOperation(item *v1alpha1.DeployItem) {
 	if unknown == "" || r.locks.Rank(key) > 0 && !r.locks.Holds(key) {
 		return
 	}
-	r.recorder.Record(item, corev1.EventTypeWarning, "UnknownOperation", fmt.Sprintf(
+	r.recorder.Record(item, corev1.EventTypeWarning, reasonUnknownOperation, fmt.Sprintf(
 		"the annotation %s asks for %q, which is left alone: expected %s, %s, %s or %s",
 		v1alpha1.OperationAnnotation, unknown, v1alpha1.OperationReconcile, v1alpha1.OperationTestReconcile,
 		v1alpha1.OperationForceReconcile, v1alpha1.OperationAbort))

@@ -30,6 +30,8 @@ func newLateBench(t *testing.T, answer answer) *bench {
 type phases []v1alpha1.DeployItemPhase
 
 // TestWritesOfAJob: what a plugin with LatePickUp does decides how many writes of the status its job takes.
+// Rule (plugin-authors.md#options): A plugin with `LatePickUp` changes nothing before the pick-up, one write with its
+// provider status.
 func TestWritesOfAJob(t *testing.T) {
 	t.Parallel()
 	save := func(document string) answer {
@@ -103,6 +105,7 @@ func TestWritesOfAJob(t *testing.T) {
 
 // TestLostPickUp: when another client has changed the item, the plugin may change nothing, and nothing is written; then
 // the item is decided on again.
+// Rule (architecture.md#why-they-are-safe): A replica without the pick-up changes nothing.
 func TestLostPickUp(t *testing.T) {
 	var told error
 	var b *bench
@@ -127,6 +130,7 @@ func TestLostPickUp(t *testing.T) {
 }
 
 // TestSlowPlanIsPickedUp: a call that goes on is picked up before it saves, so that Landscaper does not wait for it.
+// Rule (deploy-items.md#jobs): A job is picked up during a plan of more than a second.
 func TestSlowPlanIsPickedUp(t *testing.T) {
 	var b *bench
 	b = newLateBench(t, func(ctx context.Context, _ plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
@@ -150,6 +154,7 @@ func TestSlowPlanIsPickedUp(t *testing.T) {
 }
 
 // TestFinalizerRefused: a job whose item cannot get its finalizer is picked up, so that its time runs and ends it.
+// Rule (deploy-items.md#jobs): A job is picked up, and its time runs, although its item cannot get its finalizer.
 func TestFinalizerRefused(t *testing.T) {
 	b := newLateBench(t, succeeds)
 	b.patch(b.item, `{"metadata":{"finalizers":null}}`)
@@ -167,6 +172,7 @@ func TestFinalizerRefused(t *testing.T) {
 }
 
 // TestOneEventPerChange: a job has one event if something has changed, that of the plugin if there is one.
+// Rule (troubleshooting.md#reasons-of-events-and-conditions): A job without a change has no event.
 func TestOneEventPerChange(t *testing.T) {
 	status, tells := providerStatus, false
 	b := newLateBench(t, func(_ context.Context, _ plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
@@ -205,6 +211,7 @@ func TestOneEventPerChange(t *testing.T) {
 
 // TestJobBehindASilentTarget: the time of a job runs whose own target keeps it waiting, be it queued before or not, and
 // the status says so.
+// Rule (host-configuration.md#workers): The time of a job runs while its own target keeps it waiting.
 func TestJobBehindASilentTarget(t *testing.T) {
 	for name, queued := range map[string]bool{"new": false, "queued before": true} {
 		t.Run(name, func(t *testing.T) {
@@ -264,6 +271,7 @@ func TestAbortWithdrawsAnAcceptedOperation(t *testing.T) {
 
 // TestQueuedJobIsPickedUpInTime: a job that gets no slot is picked up when it has waited for a while, by one write. Its
 // time does not run before it has a slot.
+// Rule (host-configuration.md#workers): A job without a worker is picked up as queued after 30 seconds.
 func TestQueuedJobIsPickedUpInTime(t *testing.T) {
 	b := newBench(t, succeeds, func(i *v1alpha1.DeployItem) { i.Spec.Timeout = "1s" })
 	b.slots.Acquire(anotherItem, slots.Share{}, slots.Running)

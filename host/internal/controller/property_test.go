@@ -327,6 +327,13 @@ func (c *interferenceTest) addForeign() {
 }
 
 // TestInvariantsHoldInAnyOrder: invariants 1, 2, 4 and 5 of docs/architecture.md.
+// Rule (architecture.md#what-always-holds): 1. The phase becomes final in the same write in which `jobIDFinished`
+// becomes `jobID`.
+// Rule (architecture.md#what-always-holds): 2. `jobIDFinished` only ever takes a value that `jobID` had at a pick-up.
+// Rule (architecture.md#what-always-holds): 4. An item of another type, or of a Target that is not selected, is never
+// written.
+// Rule (architecture.md#what-always-holds): 5. The finalizer goes only after a successful deletion, or with
+// `delete-without-uninstall`.
 func TestInvariantsHoldInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		// Most of what happens with a deletion happens to an item that was deployed before.

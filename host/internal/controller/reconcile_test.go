@@ -54,6 +54,7 @@ func (b *bench) expectSuccess(jobID string) {
 }
 
 // TestTroubleAtEachWrite: whatever happens at whichever write, the job ends right.
+// Rule (deploy-items.md#jobs): A job ends right, whatever goes wrong at each of its writes.
 func TestTroubleAtEachWrite(t *testing.T) {
 	unavailable := apierrors.NewInternalError(errors.New("etcd has no leader"))
 	for name, trouble := range map[string]func(b *bench, do func() error) error{
@@ -98,6 +99,7 @@ func TestTroubleAtEachWrite(t *testing.T) {
 	}
 }
 
+// Rule (deploy-items.md#deleting): The finalizer goes after a successful uninstallation; finalizers of others stay.
 func TestTroubleAtEachWriteOfADeletion(t *testing.T) {
 	const other = "test.pergola.dev/other"
 	for _, held := range []bool{false, true} {
@@ -135,6 +137,8 @@ func TestTroubleAtEachWriteOfADeletion(t *testing.T) {
 // TestDeletionHasTheNewestSpec: a deletion that is tried again has the item as it is by then, so that a user can change
 // how it goes on, and shows its error meanwhile. A change during the last try is left to the next job, which
 // standalone.decide sets.
+// Rule (deploy-items.md#deleting): A repeated deletion has the item as it is by then.
+// Rule (deploy-items.md#deleting): A deletion shows its error while it is tried again.
 func TestDeletionHasTheNewestSpec(t *testing.T) {
 	b := newBench(t, nil, withFinalizer)
 	var generations []int64
@@ -167,6 +171,7 @@ func TestDeletionHasTheNewestSpec(t *testing.T) {
 	}
 }
 
+// Rule (operators-guide.md#upgrade): A job is carried on after a stop of its host.
 func TestShutdownInTheMiddle(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stopped := false
@@ -204,11 +209,14 @@ func TestTimeout(t *testing.T) {
 		phase   v1alpha1.DeployItemPhase
 		says    []string
 	}{
+		// Rule (deploy-items.md#errors): A job fails with `ERR_TIMEOUT` after `spec.timeout`, and says what it was
+		// waiting for.
 		"waiting": {
 			"the message names what was waited for", waiting, "90s", 3, failed,
 			[]string{"ERR_TIMEOUT", "ProgressingTimeout", "pod a/b"},
 		},
 		"none": {"none really is none", waiting, "none", 100, v1alpha1.DeployItemPhaseProgressing, nil},
+		// Rule (deploy-items.md#errors): An unreadable timeout fails the job, and the error names the field.
 		"malformed": {
 			"the error names the field", waiting, "99999999999999h", 1, failed,
 			[]string{"ERR_CONFIGURATION_PROBLEM", "spec.timeout", "99999999999999h"},
@@ -221,6 +229,7 @@ func TestTimeout(t *testing.T) {
 			"the message names the plugin, the call and the last step", late, "45s", 1, failed,
 			[]string{`the plugin "one" had not ended the call Reconcile; it was waiting for: installing`},
 		},
+		// Rule (deploy-items.md#errors): A job without its Context ends by its timeout, and says why.
 		"no Context": {"the message names it", nil, "45s", 100, failed, []string{"ProgressingTimeout", "Context"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -257,6 +266,8 @@ func TestPluginRunsAgainMeanwhile(t *testing.T) {
 	}
 }
 
+// Rule (deploy-items.md#jobs): With `updateOnChangeOnly`, a job for an unchanged item succeeds without a call of the
+// deployer.
 func TestUpdateOnChangeOnly(t *testing.T) {
 	b := newBench(t, succeeds, func(i *v1alpha1.DeployItem) { i.Spec.UpdateOnChangeOnly = true })
 	b.expectSuccess(b.setJob())
@@ -267,6 +278,8 @@ func TestUpdateOnChangeOnly(t *testing.T) {
 	}
 }
 
+// Rule (deploy-items.md#errors): The same error again is counted and does not fill the list.
+// Rule (deploy-items.md#errors): Errors are tried again after growing pauses.
 func TestErrorsAreRetriedLessAndLessOften(t *testing.T) {
 	b := newBench(t, always(fails("Refused")))
 	jobID := b.setJob()
@@ -315,6 +328,7 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
+// Rule (architecture.md#the-way-of-a-deployitem): An item of another type is never modified.
 func TestLyingMetadata(t *testing.T) {
 	b := newBench(t, succeeds, func(i *v1alpha1.DeployItem) { i.Spec.Type = "test.pergola.dev/other" })
 	b.setJob()

@@ -16,6 +16,7 @@ import (
 
 // TestStatusThatIsTooLarge: a job whose plugin wants to keep too much ends at once, with the size, and with the
 // provider status that was saved last.
+// Rule (troubleshooting.md#all-deployers): A status too large for the API server ends the job at once, with the size.
 func TestStatusThatIsTooLarge(t *testing.T) {
 	document := func(size int) []byte {
 		return []byte(`{"apiVersion":"v1","kind":"Status","a":"` + strings.Repeat("x", size) + `"}`)
@@ -72,6 +73,7 @@ func TestStatusThatIsInvalid(t *testing.T) {
 }
 
 // TestItemThatCannotBeWritten: an event says what the status cannot.
+// Rule (troubleshooting.md#a-deployitem-that-makes-no-progress): An event says that an item cannot be written.
 func TestItemThatCannotBeWritten(t *testing.T) {
 	b := newBench(t, succeeds)
 	b.write = func(int, func() error) error {

@@ -243,6 +243,8 @@ func (c *replicaTest) sweep() {
 // in a call without the lock, and as long as none is wrong, one at a time. Whatever has happened to them,
 // they bring every job to its end soon once all is calm, although they reconcile only what is in their queues, and none
 // holds a lock then. One that a process has left behind when it ended is taken over with the next job.
+// Rule (architecture.md#what-always-holds): 3. For a plugin and an item at most one replica is in a call whose results
+// can be written.
 func TestReplicas(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := &replicaTest{

@@ -22,6 +22,7 @@ func (b *bench) selects(target string) {
 
 // TestClaimedItemsStayClaimed: selectors tell which items a host claims. A job that it has picked up comes to its end,
 // whatever becomes of the Target.
+// Rule (host-configuration.md#target-selectors): A picked-up job is finished, whatever becomes of its Target.
 func TestClaimedItemsStayClaimed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string

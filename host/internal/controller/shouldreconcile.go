@@ -16,6 +16,8 @@ import (
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
+const reasonIntervalRaised = "ReconcileIntervalRaised"
+
 // shouldReconcile runs the ShouldReconcile hooks. They can request a job for an idle item, and cannot stop a job. It
 // notes in known when they want the item to be reconciled again.
 func (p *hookRun) shouldReconcile(
@@ -107,7 +109,7 @@ func (p *hookRun) reportRaised(known *itemstate.Hooks) {
 	if !p.isPreferred(p.item) { // one replica is enough
 		return
 	}
-	p.recorder.Record(p.item, corev1.EventTypeWarning, "ReconcileIntervalRaised", fmt.Sprintf(
+	p.recorder.Record(p.item, corev1.EventTypeWarning, reasonIntervalRaised, fmt.Sprintf(
 		"the schedule asks for the next job earlier than %s after the last, which is the least that the host configuration "+
 			"allows (continuousReconcile.minimumInterval); it begins at %s",
 		p.options.MinimumInterval, known.Begins.UTC().Format(time.RFC3339)))

@@ -79,6 +79,7 @@ func TestScheduledJobs(t *testing.T) {
 
 // TestHooksStopNoNeededJob: a job that is set is done, whatever the hook says. One that fails is asked again, as
 // nothing is known of what it wants.
+// Rule (hooks.md#results): `ShouldReconcile` stops no needed job.
 func TestHooksStopNoNeededJob(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{"it aborts": nil, "it fails": errors.New("broken")} {
@@ -100,6 +101,7 @@ func TestHooksStopNoNeededJob(t *testing.T) {
 
 // TestHooksAreAskedWhenTheItemChanges: a hook can have the first job set, and is asked again when an annotation
 // changes.
+// Rule (hooks.md#results): `ShouldReconcile` with `AbortReconcile: false` has a finished item reconciled.
 func TestHooksAreAskedWhenTheItemChanges(t *testing.T) {
 	t.Parallel()
 	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
@@ -188,6 +190,7 @@ func TestJitter(t *testing.T) {
 
 // TestItemsWithoutSchedule: a plugin that has its schedules in the provider configuration is asked about no item that
 // has none there: neither after a job, nor when it was listed, nor when it has changed.
+// Rule (hooks.md#when-they-run): A plugin with `ScheduleInConfig` is asked about no item without a schedule.
 func TestItemsWithoutSchedule(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -62,8 +62,9 @@ func (w *Writer) Write(
 	}
 }
 
-// The reasons of errors about exports that the API server refuses.
+// The reasons of errors about exports: a Secret of another owner, and refusals of the API server.
 const (
+	reasonConflict    = "ExportSecretConflict"
 	reasonTooLarge    = "ExportsTooLarge"
 	reasonNameTooLong = "ExportNameTooLong"
 	reasonRefused     = "ExportsRefused"
@@ -97,7 +98,7 @@ func (w *Writer) update(
 		return contract.Error{
 			Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem},
 			Operation: "WriteExports",
-			Reason:    "ExportSecretConflict",
+			Reason:    reasonConflict,
 			Message: fmt.Sprintf("Secret %q exists and does not belong to this deploy item; its exports need this name: "+
 				"rename or delete the secret", name.Name),
 		}

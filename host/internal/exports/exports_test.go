@@ -60,7 +60,9 @@ func TestExports(t *testing.T) {
 		kept     bool // nothing was written
 	}{
 		"nothing to export": {reason: "no secret without exports", nothing: true},
-		"first":             {reason: "the item owns it", want: ours},
+		// Rule (plugin-authors.md#exports-and-conditions): Exports are written to the Secret `<item>-export` of the
+		// item, key `config`.
+		"first": {reason: "the item owns it", want: ours},
 		"changed": {
 			reason: "the values change, the rest stays",
 			there:  secretOf("ours", map[string][]byte{"config": []byte("old"), "other": []byte("kept")}),
@@ -75,6 +77,7 @@ func TestExports(t *testing.T) {
 			reason: "its item is gone, and the garbage collector may be late; the values are the same, but the owner is not",
 			there:  secretOf("theirs", data), want: ours,
 		},
+		// Rule (SECURITY.md#authors-of-items): Exports are written to no Secret of another owner.
 		"another owner's": {
 			reason: "is not touched", conflict: true, kept: true,
 			there: &secret{Name: "item-export", Data: map[string][]byte{"password": []byte("theirs")}},

@@ -38,13 +38,17 @@ func TestResolve(t *testing.T) {
 		want   string
 		fails  string // what the error has; empty for none
 	}{
+		// Rule (hooks.md#registration): `address.uri` alone is the endpoint.
 		"OnlyURI": {reason: "the URI as it is",
 			uri: "https://a:8443/v1%2Fa?token=a", want: "https://a:8443/v1%2Fa?token=a"},
+		// Rule (hooks.md#registration): `address.ref` may be a Service.
 		"Service": {reason: "its name in the cluster, port 80",
 			ref: service, want: "http://labels.hooks.svc.cluster.test"},
+		// Rule (hooks.md#registration): `address.ref` may be an object with an address in its status.
 		"Addressable": {reason: "what the status says", ref: other, want: "https://informed.example.org:8443/base?a=b"},
 		"Port": {reason: "the sample of Scoby",
 			ref: service, uri: "http://:8080/v1", want: "http://labels.hooks.svc.cluster.test:8080/v1"},
+		// Rule (hooks.md#registration): Of both, the URI replaces scheme, port and path of the reference.
 		"Combined": {reason: "each part of the URI replaces its own",
 			ref: other, uri: "http://:80/v1?c=d", want: "http://informed.example.org:80/v1?c=d"},
 		"OnlyPath": {reason: "the rest stays", ref: other, uri: "/v1", want: "https://informed.example.org:8443/v1?a=b"},

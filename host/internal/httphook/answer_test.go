@@ -56,8 +56,9 @@ func expectAnswer(t *testing.T, reason, body string, want *Answer, texts ...stri
 func TestAnswersThatChangeNothing(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ reason, body string }{
-		"Empty":         {"an empty body says that nothing changes", ""},
-		"WhiteSpace":    {"white space is no content", " \r\n\t"},
+		"Empty":      {"an empty body says that nothing changes", ""},
+		"WhiteSpace": {"white space is no content", " \r\n\t"},
+		// Rule (hooks.md#answers): An answer without object and children changes nothing.
 		"EmptyObject":   {"both elements may be omitted", `{}`},
 		"EmptyElements": {"an empty element changes nothing", ` {"object":{},"children":{}}`},
 		"Null":          {"null is absent", `{"object":null,"children":null}`},
@@ -101,8 +102,10 @@ func TestChildrenOfAnAnswer(t *testing.T) {
 
 		"Subset": {"a hook cannot drop an object",
 			`{"service":` + labelled + `}`, nil, []string{`"deployment"`, "cannot drop"}},
+		// Rule (SECURITY.md#network): An HTTP hook cannot add an object.
 		"Extra": {"a hook cannot add an object",
 			both(deployment, service+`,"secret":{"apiVersion":"v1","kind":"Secret"}`), nil, []string{`"secret"`, "cannot add"}},
+		// Rule (SECURITY.md#network): An HTTP hook cannot rename an object.
 		"Renamed": {"the old object would be orphaned",
 			serviceOf(`"web"`, `"web2"`), nil, []string{`"service"`, `"team-a/web"`, `"team-a/web2"`}},
 		"Moved": {"another namespace is another object",
@@ -149,12 +152,15 @@ func TestObjectOfAnAnswer(t *testing.T) {
 	}{
 		"Condition": {reason: "a declared condition counts",
 			object: conditions(reported), want: []v1alpha1.Condition{labelled}},
+		// Rule (hooks.md#answers): Of the object in an answer only declared conditions of its status count.
 		"Undeclared": {reason: "others are nobody's, whatever they are", want: []v1alpha1.Condition{labelled},
 			object: conditions(`{"type":"Ready","status":"True"},{"type":"Other","status":7},` + reported + `,{}`)},
 		"WithoutReason": {reason: "servers leave the reason out", object: conditions(`{"type":"Counted","status":"False"}`),
 			want: []v1alpha1.Condition{{Type: "Counted", Status: v1alpha1.ConditionFalse}}},
+		// Rule (SECURITY.md#network): An HTTP hook cannot set the fields of the protocol in the item.
 		"ProtocolFields": {reason: "no other part of the status counts, of whatever type it is",
 			object: `{"status":{"phase":"Succeeded","jobID":"x","jobIDFinished":7,"lastReconcileTime":[],"deployer":1}}`},
+		// Rule (hooks.md#answers): Changes of spec and metadata in an answer have no effect.
 		"SpecAndMetadata": {reason: "only the status may change",
 			object: `{"metadata":{"labels":7,"finalizers":[]},"spec":"none"}`},
 		"WholeObject": {
@@ -203,6 +209,7 @@ func TestAnswersThatAreNoJSON(t *testing.T) {
 	}
 }
 
+// Rule (hooks.md#answers): The answer to `finalize` has no effect.
 func TestFinalizeDoesNotReadTheAnswer(t *testing.T) {
 	t.Parallel()
 	for code, body := range map[int]string{

@@ -24,6 +24,8 @@ import (
 // TestWithAPIServer holds the tests that need one.
 func TestWithAPIServer(t *testing.T) {
 	_, admin := testenv.ForTest(t)
+	// Rule (hooks.md#registration): `version` must be `v1`.
+	// Rule (hooks.md#registration): An unknown capability is refused.
 	t.Run("Admission", func(t *testing.T) { testAdmission(t, admin) })
 	t.Run("ReservedConditions", func(t *testing.T) { testReservedConditions(t, admin) })
 }

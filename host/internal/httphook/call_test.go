@@ -20,6 +20,7 @@ import (
 )
 
 // What a structured error says counts.
+// Rule (hooks.md#answers): An answer other than 2xx is an error with its message.
 func TestStructuredErrors(t *testing.T) {
 	t.Parallel()
 	for flags, want := range map[string]Error{
@@ -95,6 +96,7 @@ func silentAfter(t *testing.T, begin func(http.ResponseWriter)) http.HandlerFunc
 	}
 }
 
+// Rule (hooks.md#registration): A hook is tried again after its timeout.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]func(http.ResponseWriter){
@@ -153,6 +155,7 @@ func TestUnreachable(t *testing.T) {
 		reason, url string
 		code        int
 	}{
+		// Rule (hooks.md#answers): An unreachable hook is tried again.
 		"Refused":  {reason: "nobody listens", url: closed.URL},
 		"NoAnswer": {reason: "the server dies", url: serve(t, breaks("")).String()},
 		"CutOff": {reason: "the server dies in the middle",
@@ -251,6 +254,7 @@ func TestRedirects(t *testing.T) {
 		"Three": {reason: "as many as one needs", handler: countdown, path: "/3"},
 		"Four":  {reason: "more than one needs", handler: countdown, path: "/4", violation: "at most 3"},
 		"Found": {reason: "it would become a GET", handler: to(http.StatusFound, "/0"), violation: "302"},
+		// Rule (SECURITY.md#network): A redirect of an HTTP hook leads nowhere else.
 		"Elsewhere": {reason: "the item is nobody else's",
 			handler: to(http.StatusPermanentRedirect, elsewhere.String()), violation: "308"},
 		"User": {reason: "nor another user's",
@@ -282,6 +286,7 @@ func TestRedirects(t *testing.T) {
 const proxyEnv = "HTTPHOOK_TEST_PROXY"
 
 // A proxy would see what a hook sees.
+// Rule (SECURITY.md#network): HTTP hooks are called by no proxy.
 func TestNoProxy(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(proxyEnv) == "" {

@@ -16,8 +16,9 @@ func TestParseTimeout(t *testing.T) {
 		reason string
 		want   time.Duration // zero for an error
 	}{
-		"":                        {reason: "the default", want: 15 * time.Second},
-		"PT10S":                   {reason: "seconds", want: 10 * time.Second},
+		"":      {reason: "the default", want: 15 * time.Second},
+		"PT10S": {reason: "seconds", want: 10 * time.Second},
+		// Rule (hooks.md#registration): `timeout` is an ISO 8601 duration.
 		"PT1M30S":                 {reason: "two parts", want: 90 * time.Second},
 		"PT0.5S":                  {reason: "a fraction", want: 500 * time.Millisecond},
 		"PT10M":                   {reason: "the longest", want: 10 * time.Minute},

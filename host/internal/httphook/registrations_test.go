@@ -115,6 +115,7 @@ func TestKindComesLater(t *testing.T) {
 }
 
 // Two registrations for one type: the older one is in force, and the other one says so.
+// Rule (hooks.md#registration): Of two registrations for one type the older one counts, and the other one says so.
 func TestConflict(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -169,6 +170,7 @@ func TestNotReady(t *testing.T) {
 		"Service": {"a Service that is not there", refHook("v1", "Service", "late"), nil, reasonAddressNotResolved,
 			[]string{`spec.hook.address.ref: the Service "late" in namespace "hooks" cannot be read: `, "not found"},
 			objects{newService("late")}, "http://late.hooks.svc.cluster.test"},
+		// Rule (SECURITY.md#network): Credentials for HTTP hooks are sent by HTTPS alone.
 		"Unencrypted": {"credentials are not sent to an address of another scheme", withAuth(ofBroker("open"), "open"),
 			objects{broker("open", at("http://open.test")), newSecret("open", data{"token": "s3cr3t"})},
 			reasonAddressNotResolved, []string{"spec.hook.address: ", "scheme https", `"http://open.test"`},
@@ -276,6 +278,7 @@ func TestStatusWrites(t *testing.T) {
 }
 
 // A registration whose calls all fail says so until one has an answer; a refusal that the hook means is an answer.
+// Rule (hooks.md#registration): The `Ready` condition of a registration says that the calls of its hook fail.
 func TestReadySaysThatCallsFail(t *testing.T) {
 	t.Parallel()
 	answers := http.StatusOK

@@ -20,6 +20,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
+// Rule (hooks.md#requests): A request has form factor, phase, the item with its status, and the children, in each
+// phase.
 func TestRequestOnTheWire(t *testing.T) {
 	t.Parallel()
 	for phase, call := range phases {
@@ -66,6 +68,7 @@ func TestRequestOnTheWire(t *testing.T) {
 	}
 }
 
+// Rule (hooks.md#requests): The form factor is the plugin's name, unless the registration says otherwise.
 func TestFormFactor(t *testing.T) {
 	t.Parallel()
 	var got request

@@ -75,6 +75,7 @@ func TestDescribe(t *testing.T) {
 }
 
 // TestDescribeIsOnlyText: whatever clusters and plugins say, the terminal gets nothing but text.
+// Rule (SECURITY.md#authors-of-items): The commands print texts of an item as plain text.
 func TestDescribeIsOnlyText(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

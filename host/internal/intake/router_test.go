@@ -109,6 +109,7 @@ func queued(t *testing.T, q priorityqueue.PriorityQueue[reconcile.Request]) []st
 	}
 }
 
+// Rule (architecture.md#the-way-of-a-deployitem): An item is carried out by the plugin that serves its type.
 func TestRouteByType(t *testing.T) {
 	r := newRouted(t, true)
 	r.OnAdd(typedItem("a", "one"), false)
@@ -162,6 +163,10 @@ func TestUnservedTypes(t *testing.T) {
 
 // TestChangeReachesItsUsers: after a change of a Target, a Context or the ConfigMap of a Context its users are looked
 // at, whatever their annotations repeat.
+// Rule (deploy-items.md#targets): A change of a Target or a Context has the items with a reference to it reconciled,
+// and no others.
+// Rule (host-configuration.md#the-configmap-of-a-context): A change of the ConfigMap in `ocmConfig` of a Context has
+// the items of that Context reconciled.
 func TestChangeReachesItsUsers(t *testing.T) {
 	item := func(name, target, context string) *v1alpha1.DeployItem {
 		i := typedItem(name, "one")

@@ -157,6 +157,8 @@ func (w *world) awaitGone(objects ...client.Object) {
 }
 
 // TestKeptUntilItemIsGone: what an item uses outlives it, in whatever order all is deleted, and nothing else does.
+// Rule (deploy-items.md#deleting): The needs of a deletion stay until the item is deleted, in whatever order all is
+// deleted.
 func TestKeptUntilItemIsGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
@@ -197,6 +199,7 @@ func TestReleased(t *testing.T) { // not beside others, whose objects Release wo
 
 // TestKeptBeforeDeployment: all that the item uses is kept when Keep returns, although somebody has changed it since it
 // was read; what is being deleted already is left as it is.
+// Rule (deploy-items.md#deleting): The needs of a deletion are kept before anything is deployed.
 func TestKeptBeforeDeployment(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false)

@@ -18,6 +18,8 @@ import (
 )
 
 // TestWrites also shows that the fake API server of other packages' tests is right about writes.
+// Rule (architecture.md#what-always-holds): 10. Each write of the host is conditional on the version of its decision,
+// and changes nothing else.
 func TestWrites(t *testing.T) {
 	t.Run("real API server", func(t *testing.T) {
 		_, admin := testenv.ForTest(t)

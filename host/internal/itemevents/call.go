@@ -13,6 +13,8 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/text"
 )
 
+const reasonTooManyEvents = "TooManyEvents"
+
 const (
 	// MaxOfCall bounds the events of a plugin in one call: they flood neither the API server nor the log.
 	MaxOfCall = 20
@@ -56,7 +58,7 @@ func (c *Call) Add(warning bool, reason, message string) {
 		b.add(message)
 		c.batches = append(c.batches, b)
 	case c.count == MaxOfCall:
-		c.Record(corev1.EventTypeWarning, "TooManyEvents",
+		c.Record(corev1.EventTypeWarning, reasonTooManyEvents,
 			fmt.Sprintf("the plugin %q records more than %d events in one call; the others are dropped; "+
 				"the first of them is in the host's log", c.Plugin, MaxOfCall-1))
 		c.Log.Info("plugin has too many events; this is the first that is dropped",

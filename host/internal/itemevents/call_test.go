@@ -48,6 +48,8 @@ func newCall() (c *Call, clock *clocktesting.FakeClock, recorded *[]string, logg
 }
 
 // TestEventsOfOneReason: the events of one call with the same reason are one event.
+// Rule (troubleshooting.md#reasons-of-events-and-conditions): Events of one reason in one call become one event with
+// all texts.
 func TestEventsOfOneReason(t *testing.T) {
 	c, _, recorded, _ := newCall()
 	for _, name := range []string{"a", "b", "c"} {
@@ -65,6 +67,7 @@ func TestEventsOfOneReason(t *testing.T) {
 
 // TestEventsOfLongCalls: an event does not wait for the end of a call, and what follows under its reason later is an
 // event with a text of its own.
+// Rule (troubleshooting.md#reasons-of-events-and-conditions): Events of a long call do not wait for its end.
 func TestEventsOfLongCalls(t *testing.T) {
 	c, clock, recorded, _ := newCall()
 	for i := range 2 {

@@ -42,6 +42,8 @@ func (s *sink) count() int {
 }
 
 // TestEventsOfLaterCalls: an event of a later call, or later in a call, is not taken for an earlier one of its reason.
+// Rule (troubleshooting.md#reasons-of-events-and-conditions): Events of one reason with other texts do not count as
+// repetitions.
 func TestEventsOfLaterCalls(t *testing.T) {
 	recorded := &sink{}
 	broadcaster := events.NewBroadcaster(recorded)
@@ -66,6 +68,7 @@ func TestEventsOfLaterCalls(t *testing.T) {
 	}
 }
 
+// Rule (troubleshooting.md#reasons-of-events-and-conditions): Texts in events are bounded.
 func TestLongTexts(t *testing.T) {
 	recorded := events.NewFakeRecorder(1)
 	New(recorded).Record(

@@ -54,6 +54,8 @@ func TestRecall(t *testing.T) {
 }
 
 // TestSubscriptionOfALaterCall: a call that ends leaves the subscription of another one for an item of the name.
+// Rule (deploy-items.md#operations): `abort` reaches the call for an item created anew with another type, while the
+// call before still ends.
 func TestSubscriptionOfALaterCall(t *testing.T) {
 	m := NewMemory()
 	_, end := m.Subscribe(itemKey)

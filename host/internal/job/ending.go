@@ -18,6 +18,12 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
+// The reasons of events about the end of a call.
+const (
+	reasonDeleted         = "Deleted"
+	reasonPluginUnhealthy = "PluginUnhealthy"
+)
+
 // PluginPoll is the pause of a job that waits for a plugin to run, if nothing wakes it earlier.
 const PluginPoll = 30 * time.Second
 
@@ -129,7 +135,7 @@ func (e ending) timeoutError(item *v1alpha1.DeployItem, underWay string) contrac
 func (e ending) waitForPlugin(ctx context.Context, err error) error {
 	e.log.Warn("plugin did not finish the call; the job goes on when it runs again", "error", err.Error())
 	if errors.Is(err, plugin.ErrUnhealthy) { // the reason may name an item of another namespace
-		e.event(corev1.EventTypeWarning, "PluginUnhealthy", fmt.Sprintf(
+		e.event(corev1.EventTypeWarning, reasonPluginUnhealthy, fmt.Sprintf(
 			"the plugin %q was unhealthy and was killed in the middle of the call %s, for a reason that is in the "+
 				"host's log; the call is repeated", e.Plugin.Name(), e.operation()))
 	}
@@ -288,6 +294,6 @@ func (e ending) finishDeletion(ctx context.Context) error {
 	}
 	e.reportEnded(ctx, v1alpha1.DeployItemPhaseSucceeded)
 	e.log.Info("deletion succeeded")
-	e.event(corev1.EventTypeNormal, "Deleted", "the deletion succeeded")
+	e.event(corev1.EventTypeNormal, reasonDeleted, "the deletion succeeded")
 	return nil
 }

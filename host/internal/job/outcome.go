@@ -55,6 +55,8 @@ func (e ending) noteAnswer(outcome *plugin.Outcome) {
 	}
 }
 
+const reasonSucceeded = "Succeeded"
+
 // The reasons of errors about a status of the plugin that the API server refuses.
 const (
 	reasonStatusTooLarge = "StatusTooLarge"
@@ -134,7 +136,7 @@ func (e ending) succeed(ctx context.Context, exports []byte) error {
 	e.log.Info("job succeeded")
 	changed := e.before == nil || !reflect.DeepEqual(e.before.ProviderStatus, status.ProviderStatus)
 	if changed && !e.call.told {
-		e.event(corev1.EventTypeNormal, "Succeeded", "the job "+status.JobID+" succeeded")
+		e.event(corev1.EventTypeNormal, reasonSucceeded, "the job "+status.JobID+" succeeded")
 	}
 	return nil
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 )
 
+const reasonReferenceNotKept = "ReferenceNotKept"
+
 // preparePhase makes the call of the plugin ready.
 type preparePhase struct {
 	*work
@@ -52,7 +54,7 @@ func (p preparePhase) addFinalizers(ctx context.Context, call plugin.Call) error
 	}
 	err := p.Keeper.Keep(ctx, used...)
 	if apierrors.IsForbidden(err) { // deletion in any order is not worth a failure
-		p.event(corev1.EventTypeWarning, "ReferenceNotKept",
+		p.event(corev1.EventTypeWarning, reasonReferenceNotKept,
 			err.Error()+"; delete the deploy item before it, or give the host this permission")
 		return nil
 	}

@@ -44,7 +44,7 @@ func FromHost(operation string, err error) contract.Error {
 	if errors.As(err, &contractErr) {
 		return contractErr
 	}
-	e := contract.Error{Operation: operation, Reason: "HostError", Message: err.Error()}
+	e := contract.Error{Operation: operation, Reason: reasonHostError, Message: err.Error()}
 	var targetErr *target.Error
 	if errors.As(err, &targetErr) {
 		e.Operation, e.Reason = contract.OperationResolve, string(targetErr.Reason)
@@ -90,9 +90,14 @@ func FromCall(err error) error {
 	}
 }
 
+const (
+	reasonProtocolError = "PluginProtocolError"
+	reasonHostError     = "HostError"
+)
+
 // Protocol is the error of a job whose plugin has broken the protocol.
 func Protocol(err error) contract.Error {
-	return contract.Error{Operation: "CallPlugin", Reason: "PluginProtocolError", Message: err.Error()}
+	return contract.Error{Operation: "CallPlugin", Reason: reasonProtocolError, Message: err.Error()}
 }
 
 // Join makes one error of those of a plugin: the status has room for one, in seven copies.

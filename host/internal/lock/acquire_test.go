@@ -16,6 +16,8 @@ import (
 )
 
 // TestOneLock is the life of a lock between two replicas.
+// Rule (architecture.md#locks): A lock is a SyncObject with the name of plugin and item, and with the Pod of its
+// holder.
 func TestOneLock(t *testing.T) {
 	here, there, key := newBench(t, "here"), newBench(t, "there"), newKey()
 	here.expectView("nobody has asked for it", key, "5", Free)
@@ -93,6 +95,7 @@ func TestAcquireInVain(t *testing.T) {
 		"held": {reason: "somebody alive has it", prepare: held, free: giveBack},
 		"late watch, no lock known": {reason: "somebody has just created it", requests: 1, free: giveBack,
 			prepare: func(t *testing.T, _ *bench, key Key) { newLock(t, key, "there") }},
+		// Rule (architecture.md#why-they-are-safe): Of two replicas that take a lock at once, one gets it.
 		"late watch, lock known": {reason: "somebody has just taken it", requests: 1, free: giveBack,
 			prepare: func(t *testing.T, b *bench, key Key) {
 				newLock(t, key, "")
@@ -158,8 +161,10 @@ func TestHolders(t *testing.T) {
 		want   View
 		stats  figures
 	}{
-		"nobody":     {reason: "it was given back", pod: "", want: Free, stats: taken},
-		"alive":      {reason: "its pod is there", pod: "there", want: Elsewhere},
+		"nobody": {reason: "it was given back", pod: "", want: Free, stats: taken},
+		// Rule (architecture.md#locks): A lock of a live holder is not taken.
+		"alive": {reason: "its pod is there", pod: "there", want: Elsewhere},
+		// Rule (architecture.md#locks): The lock of a dead holder is taken over.
 		"dead":       {reason: "its pod is gone", pod: "gone", want: Free, stats: takenOver},
 		"seems dead": {reason: "the pod is there when it is read", pod: "unseen", want: Free},
 		"not known":  {reason: "the pod cannot be read", pod: "unreadable", want: Free},
@@ -205,7 +210,9 @@ func TestNamesOfLocks(t *testing.T) {
 		object *v1alpha1.SyncObject
 		plugin string // empty: none of ours
 	}{
-		"ours":                {"no prefix is set", "", object("one-u", "one", "DeployItem"), "one"},
+		"ours": {"no prefix is set", "", object("one-u", "one", "DeployItem"), "one"},
+		// Rule (architecture.md#locks): The name of a lock has an optional prefix, the plugin's name and the UID of the
+		// item.
 		"ours, prefix":        {"the prefix is part of the name", "x-", object("x-one-u", "x-one", "DeployItem"), "one"},
 		"other prefix":        {"another installation's", "x-", object("y-one-u", "y-one", "DeployItem"), ""},
 		"no prefix":           {"another installation's", "x-", object("one-u", "one", "DeployItem"), ""},
@@ -228,6 +235,7 @@ func TestNamesOfLocks(t *testing.T) {
 }
 
 // TestSameName: an item that was created again is another one.
+// Rule (architecture.md#locks): An item created again under the same name has another lock.
 func TestSameName(t *testing.T) {
 	b, old := newBench(t, "here"), newKey()
 	lock := b.acquire(old)
@@ -256,6 +264,7 @@ func TestSameName(t *testing.T) {
 }
 
 // TestTwoPlugins: each plugin has its own lock of an item, so that neither waits for the other.
+// Rule (architecture.md#locks): Two plugins have locks of their own for one item.
 func TestTwoPlugins(t *testing.T) {
 	here, there, key := newBench(t, "here"), newBench(t, "there"), newKey()
 	other := key

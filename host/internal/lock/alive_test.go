@@ -239,13 +239,15 @@ func TestDead(t *testing.T) {
 		steps        []step
 		is           int
 	}{
-		"no pod name":         {"nothing can be found out about it", "nopodname", "", nil, alive},
-		"own":                 {"it is us", "me", "", nil, alive},
-		"own before":          {"a pod's name is its own", "me", "me/0", nil, dead},
+		"no pod name": {"nothing can be found out about it", "nopodname", "", nil, alive},
+		"own":         {"it is us", "me", "", nil, alive},
+		"own before":  {"a pod's name is its own", "me", "me/0", nil, dead},
+		// Rule (architecture.md#locks): A holder is dead when its Pod is gone.
 		"pod deleted":         {"there is none", "a", "a/1", nil, dead},
 		"pod unseen":          {"the watch is late", "a", "", []step{pod}, seems},
 		"pod unseen, process": {"the watches are late", "a", "a/1", []step{pod, lease("a/1")}, seems},
 		"pod finished":        {"it does not run any more", "a", "", []step{pod, see, finishPod, see}, dead},
+		// Rule (architecture.md#locks): A holder of another implementation is alive as long as its Pod is there.
 		"pod without Lease": {"of another implementation no more is known", "a", "",
 			[]step{pod, see, ask(""), pass(2 * leaseDuration), see}, alive},
 		"pod with expired Lease": {"who has no process has no Lease", "a", "", expired, alive},
@@ -253,7 +255,8 @@ func TestDead(t *testing.T) {
 		"followed":               {"another process has the Lease", "a", "a/0", replica, dead},
 		"following":              {"the watch is late", "a", "a/2", after(replica, lease("a/2")), seems},
 		"given back":             {"it says that it has ended", "a", "a/1", after(replica, lease(""), see), dead},
-		"expired":                {"nobody renews it", "a", "a/1", expired, dead},
+		// Rule (architecture.md#locks): A holder is dead when its Lease has expired.
+		"expired": {"nobody renews it", "a", "a/1", expired, dead},
 		"not yet expired": {"it may still be renewed", "a", "a/1",
 			after(replica, pass(leaseDuration-time.Second), see), alive},
 		"renewed":        {"it was only cut off", "a", "a/1", after(expired, lease("a/1"), see), alive},

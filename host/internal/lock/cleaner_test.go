@@ -65,6 +65,7 @@ func (c withoutItems) Get(
 }
 
 // TestClean: the lock of an item that is gone is deleted, and no other one.
+// Rule (architecture.md#locks): The lock of a deleted item is deleted; the lock of a new item of that name stays.
 func TestClean(t *testing.T) {
 	namespace := newKey().Item.Namespace
 	stays, gone := newItem(t, namespace, "stays"), newItem(t, namespace, "gone")
@@ -125,6 +126,7 @@ func TestCleanFails(t *testing.T) {
 }
 
 // TestElectedCleans: one of the replicas cleans up, again and again.
+// Rule (architecture.md#locks): One replica cleans up locks.
 func TestElectedCleans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		elected := false

@@ -53,6 +53,8 @@ func TestLeaseIsKept(t *testing.T) {
 }
 
 // TestLeaseLapses: who cannot renew its Lease is invalid before anybody may take it for dead, and says so.
+// Rule (architecture.md#why-they-are-safe): A replica without a renewed Lease loses its locks before others may take
+// them.
 func TestLeaseLapses(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world, a *member) {
 		stop := a.run()

@@ -189,6 +189,8 @@ func (s *rivals) end() {
 
 // TestNeverTwoHolders: whatever dies, is cut off or comes back, and however late anybody hears of it, a lock is never
 // taken from who can show that it is alive, and none is lost for good.
+// Rule (architecture.md#why-they-are-safe): Whatever dies, is cut off or comes back, a lock is never taken from a live
+// holder.
 func TestNeverTwoHolders(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var failure any // has to leave the bubble

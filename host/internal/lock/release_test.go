@@ -50,6 +50,7 @@ func TestHeldLock(t *testing.T) {
 		release  error
 		holder   string // at last
 	}{
+		// Rule (architecture.md#locks): Unlocking empties `podName` and keeps the object.
 		"held": {reason: "nobody has it then", requests: 1},
 		"labelled, seen": {reason: "the holder is the same, and the watch tells of the new version",
 			happen: seen(label), requests: 1},
@@ -197,6 +198,8 @@ func TestLapse(t *testing.T) {
 
 // TestLapseAlone: with no other replica, a lapse takes no lock away, and gives none. As soon as another one is known,
 // it takes all.
+// Rule (architecture.md#limits): A host without other replicas goes on with its calls when its API server does not
+// answer.
 func TestLapseAlone(t *testing.T) {
 	b, key, other := newBench(t, "here"), newKey(), newKey()
 	b.alone = true

@@ -67,6 +67,7 @@ func TestNamedCredentials(t *testing.T) {
 			types.NamespacedName{Name: "pull"}, sdk.RegistryCredentials{Secret: "pull", DockerConfig: []byte(config)}, 1},
 		"Stale": {"it was just mended",
 			types.NamespacedName{Name: "mended"}, sdk.RegistryCredentials{Secret: "mended", DockerConfig: []byte(config)}, 2},
+		// Rule (SECURITY.md#authors-of-items): A Secret with credentials is read from the namespace of its item.
 		"Elsewhere": {
 			"who may write an item here may not read there", types.NamespacedName{Namespace: "vault", Name: "pull"},
 			sdk.RegistryCredentials{
@@ -95,6 +96,7 @@ func TestNamedCredentials(t *testing.T) {
 
 // Each entry of a Context has either a problem or can be used, no problem tells a secret, and all can be sent, whatever
 // is in Secrets and Contexts.
+// Rule (SECURITY.md#secrets): Errors about credentials of a Context hold no secret.
 func TestAnyCredentials(t *testing.T) {
 	t.Parallel()
 	fragments := []string{

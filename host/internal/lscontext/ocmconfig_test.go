@@ -17,6 +17,8 @@ func withOCMConfig(name string) *v1alpha1.Context {
 	return lsContext
 }
 
+// Rule (host-configuration.md#the-configmap-of-a-context): A broken ConfigMap in `ocmConfig` fails no call: the plugin
+// is told.
 func TestOCMConfig(t *testing.T) {
 	t.Parallel()
 	const found = `: ConfigMap "shop/places": `

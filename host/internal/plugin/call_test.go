@@ -79,6 +79,8 @@ func TestCallsNeedARunningPlugin(t *testing.T) {
 
 // A crash ends the calls of its plugin, each of which may be to blame, and none of another one. However many they are,
 // there is one restart.
+// Rule (operators-guide.md#plugin-states): A crash says whether other calls were running.
+// Rule (SECURITY.md#plugins): A crash of a plugin ends no call of another plugin.
 func TestCrashInTheMiddleOfCalls(t *testing.T) {
 	t.Parallel()
 	h := start(t, "raw_a_one", "raw_b_two")

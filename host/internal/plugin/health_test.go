@@ -82,6 +82,7 @@ func TestUnhealthy(t *testing.T) {
 }
 
 // All calls of a process that answers nothing may be why.
+// Rule (operators-guide.md#plugin-states): A plugin without an answer is ended and started again.
 func TestWedgedProcess(t *testing.T) {
 	t.Parallel()
 	h := runHost(t, pluginDir(t, "raw"), func(o *Options) { o.Silence = 1500 * time.Millisecond })
@@ -98,6 +99,7 @@ func TestWedgedProcess(t *testing.T) {
 	})
 }
 
+// Rule (host-configuration.md#plugins): A plugin is ended above the memory of `plugins.<name>.memory`.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -44,6 +44,7 @@ func TestRecognize(t *testing.T) {
 }
 
 // A plugin has access to the host cluster if it asks for it and the operator grants it, and else the log says so.
+// Rule (SECURITY.md#plugins): A plugin gets access to the host cluster only if the operator grants it.
 func TestNoHostCluster(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -83,6 +83,7 @@ func TestRestart(t *testing.T) {
 }
 
 // What a plugin claims is settled once; another plugin in its place could take what is not its own.
+// Rule (SECURITY.md#plugins): A plugin cannot become another one later.
 func TestPluginMustNotBecomeAnother(t *testing.T) {
 	t.Parallel()
 	h := start(t, "changeling")

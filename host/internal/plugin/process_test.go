@@ -114,6 +114,8 @@ func TestEndIsBounded(t *testing.T) {
 
 // Nothing of a plugin runs beside its next process, or after the host: neither what is in its group and holds its
 // outputs, nor what made a group or session of its own, nor an orphan without the plugin's environment.
+// Rule (protocol.md#process): All processes of a plugin end with it, before the next start, in whatever group or
+// session.
 func TestWhatAPluginHasStartedEndsWithIt(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"parent", "leader", "deserter", "daemon"} {

@@ -14,6 +14,7 @@ import (
 )
 
 // Not parallel: it counts the goroutines of the whole process.
+// Rule (SECURITY.md#network): Sockets are in a directory for the host's user alone.
 func TestRunLeavesNothingBehind(t *testing.T) { //nolint:paralleltest // see above
 	before := runtime.NumGoroutine()
 	t.Run("plugins", func(t *testing.T) { //nolint:paralleltest // see above
@@ -153,6 +154,8 @@ func TestClashes(t *testing.T) {
 		want           string // the reason of those
 		serving        []string
 	}{
+		// Rule (host-configuration.md#plugins): Two plugins that claim one type are both refused.
+		// Rule (host-configuration.md#plugins): An item names both plugins that claim its type.
 		"type": {
 			[]string{"raw_a_one", "raw_b_one", "raw_c_two"}, []string{"raw_a_one", "raw_b_one"},
 			`type "one" is claimed by raw_a_one and raw_b_one`, []string{"c"},

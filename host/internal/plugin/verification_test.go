@@ -11,6 +11,7 @@ import (
 
 // A program that is not the one that is meant, or that the configuration does not name, does not run, and leaves the
 // others alone.
+// Rule (SECURITY.md#plugins): A program with another checksum than that in the configuration is refused.
 func TestVerification(t *testing.T) {
 	t.Parallel()
 	dir := pluginDir(t, "raw_b_two")

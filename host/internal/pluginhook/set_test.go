@@ -75,6 +75,7 @@ func TestCallsOfHooks(t *testing.T) {
 		"no opinion": {
 			reason: "nil of nil", plugins: []Plugin{hooking("a", &calls, nil, none, none)}, calls: []string{"a Start"},
 		},
+		// Rule (hooks.md#results): Results of several plugins count together, in the order of the plugins.
 		"several": {
 			reason: "all functions of all plugins count, in the order of the plugins",
 			plugins: []Plugin{
@@ -84,6 +85,7 @@ func TestCallsOfHooks(t *testing.T) {
 			want: &sdkhook.Result{AbortReconcile: true, RequeueAfter: 3}, aborting: []string{"a"},
 			calls: []string{"b Start", "a Start"},
 		},
+		// Rule (hooks.md#errors): After an error of a hook the results do not count, and the error is returned.
 		"a function fails": {
 			reason: "the results do not count, and nobody is called any more",
 			plugins: []Plugin{

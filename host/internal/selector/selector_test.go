@@ -62,14 +62,22 @@ func TestSelect(t *testing.T) {
 		target    metav1.Object
 		want      selector.Selection
 	}{
+		// Rule (host-configuration.md#target-selectors): A host without target selectors is responsible for each
+		// Target.
 		"no selectors":          {"nothing is selected, so that everything is ours", nil, false, target(nil), everything},
 		"no selectors, missing": {"a host for all is so for a missing Target", nil, false, nil, everything},
+		// Rule (host-configuration.md#target-selectors): An item without a Target is the responsibility of each host
+		// that serves its type.
 		"no target": {"selectors are not consulted", selectors{prod}, true, nil,
 			yes(selector.NoTarget, "the item has no target, which every target selector lets pass")},
+		// Rule (host-configuration.md#target-selectors): A host with selectors does not take an item without its
+		// Target.
 		"missing":        {"it could be that of any host", selectors{{}}, false, nil, notFound},
 		"empty selector": {"without conditions all are met", selectors{{}}, false, target(nil), selected(0)},
 		"entries are ORed": {"the second matches", selectors{byName(v1alpha1.ObjectReference{Name: "other"}), prod}, false,
 			target(marks{"env": "prod"}), selected(1)},
+		// Rule (host-configuration.md#target-selectors): The Targets, labels and annotations of one target selector
+		// must all match.
 		"fields are ANDed": {"the name matches, the annotation does not", selectors{nameAndAnnotation}, false,
 			target(marks{"a": ""}), notSelected(`targetSelectors[0].annotations[0] (a exists) is not met`)},
 		"requirements are ANDed": {"one of two is met", selectors{byLabel(require("a", "=", "1"), require("b", "=", "2"))},
@@ -107,6 +115,7 @@ func TestSelect(t *testing.T) {
 }
 
 // For labels, our requirements are those of Kubernetes.
+// Rule (host-configuration.md#target-selectors): Requirements for labels mean what they mean in Kubernetes.
 func TestRequirementsAgreeWithKubernetes(t *testing.T) {
 	operators := []selection.Operator{
 		selection.Equals, selection.DoubleEquals, selection.NotEquals, selection.In, selection.NotIn,

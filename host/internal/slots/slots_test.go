@@ -134,6 +134,7 @@ func (f *fleetOfCalls) reserved(key types.NamespacedName, was bool) {
 }
 
 // TestNoJobStarves: a job for a target that answers begins soon, whatever the jobs of others do.
+// Rule (host-configuration.md#workers): A job begins soon if its target answers, whatever the jobs of others do.
 func TestNoJobStarves(t *testing.T) {
 	ofTarget := func(n int) Share { return Share{"a", fmt.Sprint(n)} }
 	hanging := playedItem{call: 10 * time.Second, pause: 50 * time.Second, silent: true}
@@ -190,6 +191,7 @@ func TestNoJobStarves(t *testing.T) {
 }
 
 // TestSilentTarget: one call at a time tries a target that does not answer, and when it answers all go on at once.
+// Rule (host-configuration.md#workers): A silent target gets one call at a time, and all when it answers.
 func TestSilentTarget(t *testing.T) {
 	f := newFleet(20)
 	var items []*playedItem
@@ -212,6 +214,7 @@ func TestSilentTarget(t *testing.T) {
 }
 
 // TestFairShares: tenants with more work than there are slots get equally many, whatever their targets.
+// Rule (host-configuration.md#workers): Namespaces share the workers equally.
 func TestFairShares(t *testing.T) {
 	f := newFleet(8)
 	for n := range 900 {
@@ -235,6 +238,7 @@ func TestFairShares(t *testing.T) {
 
 // TestSlotsNeverLeak: never more calls than slots, and of poison items one at a time; no item waits while a slot is
 // free that it may have, and all get theirs.
+// Rule (host-configuration.md#workers): Never more calls run at once than there are workers.
 func TestSlotsNeverLeak(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 9).Draw(t, "slots")

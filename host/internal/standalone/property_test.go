@@ -82,6 +82,8 @@ func (w *world) change() {
 
 // TestEachChangeGetsItsJobAndNoMore: whatever happens in whichever order, a job is set only while no other is under
 // way, none is ended before its time, and once everything is idle, the last job was for the item as it is.
+// Rule (operators-guide.md#install): In standalone mode, each change of an item gets one job, and only while no other
+// one runs.
 func TestEachChangeGetsItsJobAndNoMore(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &world{bench: newBench(t), t: rt, changes: 1}

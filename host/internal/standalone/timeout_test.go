@@ -40,6 +40,7 @@ func TestPickupTimeout(t *testing.T) {
 		message  string
 		missing  bool
 	}{
+		// Rule (troubleshooting.md#all-deployers): A job without a pick-up fails with reason `PickupTimeout`.
 		"no target": {reason: "there is nothing more to say", message: nobody, modify: func(*v1alpha1.DeployItem) {}},
 		"target":    {reason: "it is there", modify: target, exists: true, message: nobody},
 		"missing target": {reason: "deployers wait for it", modify: target, missing: true,
@@ -101,6 +102,7 @@ func TestPickupTimeout(t *testing.T) {
 	}
 }
 
+// Rule (troubleshooting.md#all-deployers): A job fails with reason `ProgressingTimeout` when its deployer has died.
 func TestProgressingTimeout(t *testing.T) {
 	b := newBench(t)
 	jobID := b.reconcile().Status.JobID

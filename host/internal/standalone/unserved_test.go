@@ -14,6 +14,7 @@ const unservedGrace = 5 * time.Second
 
 // TestUnserved: an item that needs something and whose type nobody serves says so, once, and not before others had
 // their chance.
+// Rule (troubleshooting.md#a-deployitem-that-makes-no-progress): An item says so if no plugin serves its type.
 func TestUnserved(t *testing.T) {
 	const nobody, theirs = "no plugin here serves it", "nobody over there"
 	finished := func(b *bench) {

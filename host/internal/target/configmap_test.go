@@ -16,6 +16,8 @@ func newConfigMap(resourceVersion string, data map[string]string) *corev1.Config
 }
 
 // A ConfigMap costs a request for each of its versions, and what seems wrong with it one more.
+// Rule (host-configuration.md#the-configmap-of-a-context): The ConfigMap in `ocmConfig` costs one request per version,
+// and none where a Context names none.
 func TestRequestsForConfigMap(t *testing.T) {
 	t.Parallel()
 	sound := newConfigMap("1", map[string]string{".ocmconfig": "a"})

@@ -125,6 +125,7 @@ func TestForeignContent(t *testing.T) {
 		"field exec": {"The policy is for all types.", marshal(t, map[string]any{"kubeconfig": bad}), refused(exec)},
 		"other case": {"Other parsers ignore case.",
 			strings.Replace(bad, "exec", "Exec", 1), refused(strings.Replace(exec, "exec", "Exec", 1))},
+		// Rule (SECURITY.md#authors-of-items): A kubeconfig in a Target of another type is found at any depth.
 		"nested": {"At any depth.", "a:\n- b:\n" + indent(indent(bad)), refused("content.a[0].b: " + elsewhere)},
 		"nested text": {"Also as a text.",
 			marshal(t, map[string]any{"admin.conf": bad}), refused(`content["admin.conf"]: ` + elsewhere)},

@@ -25,6 +25,7 @@ func TestPolicy(t *testing.T) {
 	replaced := func(from, to string) string { return strings.Replace(sound, from, to, 1) }
 	passes := outcome{content: marshal(t, map[string]any{"kubeconfig": rebuilt})}
 	checkContent(t, v1alpha1.KubernetesClusterTargetType, map[string]contentCase{
+		// Rule (SECURITY.md#authors-of-items): A kubeconfig with commands, files or impersonation is refused.
 		"everything": {
 			reason: "All that is forbidden is reported at once.",
 			raw: strings.Replace(kubeconfig("exec: {command: t0ps3cret}", "auth-provider: {name: oidc}", "as: t0ps3cret",
@@ -228,6 +229,7 @@ func genContent(t *rapid.T) string {
 }
 
 // TestNothingForbiddenGetsThrough: whatever goes in, what comes out is harmless, and what is reported holds no secret.
+// Rule (architecture.md#what-always-holds): 8. A plugin never receives a kubeconfig that runs commands or reads files.
 func TestNothingForbiddenGetsThrough(t *testing.T) {
 	t.Parallel()
 	passed := 0

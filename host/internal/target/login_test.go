@@ -34,6 +34,7 @@ func oidcContent(fields ...string) string {
 }
 
 // TestServiceAccountOfTheOperator: whoever writes a Target acts as nobody else than the operator says.
+// Rule (SECURITY.md#authors-of-items): With `targetServiceAccount` a Target of the own cluster acts as that one alone.
 func TestServiceAccountOfTheOperator(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ reason, content, refused string }{
@@ -108,6 +109,8 @@ func TestLogin(t *testing.T) {
 		"octal": {"Octal for one parser, decimal for another.", oidcContent("expirationSeconds: 07777"),
 			fails("oidcConfig.expirationSeconds: expected a whole number, but found a text")},
 		"huge": {"More than 64 bits.", oidcContent("expirationSeconds: 99999999999999999999"), fails(noWhole)},
+		// Rule (SECURITY.md#authors-of-items): A Target of the own cluster acts as a ServiceAccount of its own
+		// namespace.
 		"account namespace": {"Another namespace is not possible.",
 			other, fails("selfConfig.serviceAccount.namespace: is not known; expected only name")},
 		"account name": {"The name is part of a URL.",
@@ -148,6 +151,7 @@ func TestOwnCluster(t *testing.T) {
 		want    *clientcmdv1.Cluster
 		wantErr bool
 	}{
+		// Rule (SECURITY.md#authors-of-items): A Target of the own cluster gets none of the host's credentials.
 		"credentials": {
 			reason: "None of the host's credentials gets through.",
 			config: credentials(rest.Config{Host: "https://u:t0ps3cret@example.org", TLSClientConfig: rest.TLSClientConfig{

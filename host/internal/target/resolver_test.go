@@ -74,8 +74,10 @@ func TestTarget(t *testing.T) {
 			objects{secretTarget("1", "k"), newSecret("2", map[string]string{"k": sound})}, passes(1)},
 		"other secret": {"The live Target may refer to another secret than the cached one, which is gone.",
 			nil, objects{secretTarget("1", "k")}, objects{inline("2", sound)}, passes(2)},
+		// Rule (deploy-items.md#targets): The error names a missing Target.
 		"target missing": {"A missing Target is confirmed once, and the wrong namespace pointed out.",
 			nil, nil, nil, want{reason: ReasonTargetNotFound, live: 1, notFound: true, err: missing}},
+		// Rule (SECURITY.md#authors-of-items): A Target is read from the namespace of its item, whatever a field says.
 		"target in the other namespace": {"spec.target.namespace has no effect.", nil, nil, objects{elsewhere},
 			want{reason: ReasonTargetNotFound, live: 1, notFound: true, err: missing}},
 		"target without name": {"An empty name would be a list request.", targetless, nil, nil, want{
@@ -305,11 +307,14 @@ func TestContext(t *testing.T) {
 		wantLive     int64
 	}{
 		"named": {"spec.context is read from the cache.", "c", false, objects{c}, nil, c, "", 0},
+		// Rule (host-configuration.md#credentials-of-contexts): An item without `spec.context` uses the Context
+		// `default`.
 		"default": {"An empty name is the default.",
 			"", false, objects{ofDefault}, nil, ofDefault, "", 0},
 		"only live": {"The cache may lag.", "c", false, nil, objects{c}, c, "", 1},
 		"not missing": {"A default that exists is used.",
 			"", true, nil, objects{ofDefault}, ofDefault, "", 1},
+		// Rule (host-configuration.md#credentials-of-contexts): The error names a missing Context.
 		"missing": {"A missing Context is named.", "c", false, nil, nil, nil, `"foo/c"`, 1},
 		"default missing": {"A default is missing like any other.",
 			"", false, nil, nil, nil, `"foo/default"`, 1},
@@ -358,8 +363,10 @@ func TestBeingDeleted(t *testing.T) {
 		keeps   bool
 		missing bool
 	}{
-		"older":                        {age: time.Second, keeps: true},
-		"of the same second":           {keeps: true},
+		"older":              {age: time.Second, keeps: true},
+		"of the same second": {keeps: true},
+		// Rule (deploy-items.md#deleting): An item does not use its Target if the Target was deleted before the item
+		// was created.
 		"newer":                        {age: -time.Second, keeps: true, missing: true},
 		"newer, where nothing is kept": {age: -time.Second},
 	} {

@@ -135,6 +135,7 @@ func TestLogWorkers(t *testing.T) {
 		used, limit int
 		logged      bool
 	}{
+		// Rule (telemetry.md#the-log, /above): Workers in use are logged when they exceed 70 %.
 		"at 70 %": {14, 20, false}, "above": {15, 20, true}, "71.4 %": {5, 7, true}, "none of none": {0, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 )
 
+// Rule (operators-guide.md#status-page): The status page answers only under names of the cluster.
 func TestGuard(t *testing.T) {
 	t.Parallel()
 	inCluster := HostNames{Pod: "pergola-0", ClusterDomain: "cluster.local", More: []string{"Status.example.org"}}

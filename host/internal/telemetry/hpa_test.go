@@ -63,6 +63,7 @@ func startHPA(t *testing.T, reader client.Reader, elected func() bool, log *slog
 }
 
 // The log is that of Landscaper. What was not measured is no zero, and the order is always the same.
+// Rule (telemetry.md#the-log): Figures of autoscalers are logged in Landscaper's form.
 func TestHPAStatistics(t *testing.T) {
 	t.Parallel()
 	elsewhere := autoscaler("elsewhere", 1, 1)

@@ -160,6 +160,8 @@ func TestNothingIsWrittenWithoutTheLock(t *testing.T) {
 			b.must(b.admin.Delete(b.t.Context(), b.read()))
 		}},
 		"lost": {want: itemclient.ErrOutdated, happen: func(b *bench) { b.locker.Seen(b.takeOver()) }},
+		// Rule (architecture.md#why-they-are-safe): A replica without its lock writes nothing once the next holder has
+		// written.
 		"lost unseen, other write": {want: itemclient.ErrOutdated, happen: func(b *bench) {
 			b.takeOver()
 			b.label()

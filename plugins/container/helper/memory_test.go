@@ -15,6 +15,7 @@ import (
 
 // TestMemoryDoesNotGrow: a state of any size is packed and unpacked with the memory for a few chunks. It runs beside no
 // other test of the package, whose memory would count.
+// Rule (container.md#for-operators): The memory of `init` and `wait` does not grow with the state.
 func TestMemoryDoesNotGrow(t *testing.T) { //nolint:paralleltest // as above
 	const size, most = 20, 4 // chunks
 	p := newPlace(t)

@@ -119,6 +119,7 @@ func TestForbiddenForAWhile(t *testing.T) {
 
 // An API server that cannot be reached is found before main begins, with a few attempts, since the network of a Pod may
 // need some seconds.
+// Rule (container.md#jobs-and-errors): An image does not run in a Pod without a way to the API server.
 func TestReach(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewTLSServer(http.NotFoundHandler())

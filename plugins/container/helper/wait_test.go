@@ -17,6 +17,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
 )
 
+// Rule (container.md#contract-with-the-image): State is uploaded for the next run, and restored by it.
 func TestWaitUploads(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"127.0.0.1", "::1"} {
@@ -86,6 +87,7 @@ func TestWaitTellsWhatIsWrong(t *testing.T) {
 	}{
 		"nothing":       {"an image need not leave anything", nil, layout.Report{}, nil},
 		"empty exports": {"empty exports are some", []made{file(layout.Exports, "")}, layout.Report{Exported: true}, nil},
+		// Rule (container.md#contract-with-the-image): Other than plain files in the state is refused.
 		"state with a link": {
 			"it leads out, and the exports are good", []made{
 				link(layout.State + "/a"), file(layout.State+"/b", "s3cr3t"), file(layout.Exports, "s3cr3t"),
@@ -94,18 +96,21 @@ func TestWaitTellsWhatIsWrong(t *testing.T) {
 				stateFails + `"state/a" is a symbolic link, but only a regular file`,
 			},
 		},
+		// Rule (container.md#for-operators): `limits.state` limits the packed state.
 		"state is too large": {
 			"four chunks are allowed", []made{
 				file(layout.State+"/a", noise(4*layout.ChunkBytes)),
 			}, layout.Report{StateFailed: true},
 			[]string{stateFails + `"state" has `, " bytes when it is packed, but 4194304 are allowed; keep less in it"},
 		},
+		// Rule (container.md#contract-with-the-image): Other than a plain file as exports is refused.
 		"exports are a link": {
 			"it leads out, and the state is good", []made{link(layout.Exports), file(layout.State+"/b/c", "1")},
 			layout.Report{StateChunks: 1}, []string{
 				`the exports are not taken: "exports/values" is a symbolic link, but only a regular file`,
 			},
 		},
+		// Rule (container.md#for-operators): `limits.exports` limits the file of exports.
 		"exports are too long": {
 			"a Secret has an end", []made{file(layout.Exports, strings.Repeat("x", 1001))},
 			layout.Report{}, []string{

@@ -70,6 +70,7 @@ type opaque struct {
 }
 
 // TestFieldErrors: an error about fields tells the field, the kind of error and the explanation, once.
+// Rule (SECURITY.md#secrets): An API server's error about a field shows field and explanation, and not the value.
 func TestFieldErrors(t *testing.T) {
 	t.Parallel()
 	at := field.NewPath("spec").Child("template")

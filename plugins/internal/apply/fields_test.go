@@ -23,6 +23,8 @@ func (w *world) runIn(ctx context.Context, manifests ...desired.Manifest) (apply
 
 // TestUnknownFields: all strategies fail over a field that the kind does not have, when they create an object and when
 // they change it; unless they are told to pass it over, and then there is a warning.
+// Rule (manifest.md#for-operators): A field unknown to the kind of an object fails all strategies, or causes a warning
+// without `strict`.
 func TestUnknownFields(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

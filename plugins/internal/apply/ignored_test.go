@@ -32,6 +32,8 @@ func (w *world) stateOf(name string) [3]string {
 
 // TestIgnoredFields: fields that are listed are written when the object is created, and neither compared nor written
 // later.
+// Rule (manifest.md#fields-of-other-clients): Listed fields are written at the creation of an object, and neither
+// compared nor written later.
 func TestIgnoredFields(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -78,6 +80,7 @@ func TestIgnoredFields(t *testing.T) {
 
 // TestScaledReplicas: the replicas of what an autoscaler on the target scales stay, also if the manifest does not name
 // them. They are the manifest's again when the autoscaler goes.
+// Rule (manifest.md#fields-of-other-clients): The replicas of an autoscaled object stay.
 func TestScaledReplicas(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -130,6 +133,7 @@ func (w *world) mustKeepReplicas(name, want string, all ...desired.Manifest) {
 }
 
 // TestInjectedBundle: a CA bundle that was put in over a placeholder stays, without a request more.
+// Rule (manifest.md#fields-of-other-clients): An injected CA bundle stays over an empty one and a placeholder.
 func TestInjectedBundle(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -171,6 +175,8 @@ func TestInjectedBundle(t *testing.T) {
 
 // TestIgnoredPartsOfWholes: a listed field of a value that managers only have as a whole stays as well, and what others
 // have put into a listed field is not taken over.
+// Rule (manifest.md#fields-of-other-clients): A listed part of an atomic value stays with server-side apply; parts of
+// others are not taken over.
 func TestIgnoredPartsOfWholes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -208,6 +214,8 @@ func TestIgnoredPartsOfWholes(t *testing.T) {
 }
 
 // TestAutoscalerOfTheItem: replicas stay when the item brings the autoscaler, and are the manifest's when it drops it.
+// Rule (manifest.md#fields-of-other-clients): Replicas stay for an autoscaler of the item before it scales; one dropped
+// by the item does not count.
 func TestAutoscalerOfTheItem(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -97,6 +97,24 @@ func expected(p managedresource.Policy, s managedresource.UpdateStrategy, found 
 
 // TestPoliciesAndStrategies applies one manifest with every policy and every strategy over every state of its object.
 // Before it does, it asks for the difference.
+// Rule (manifest.md#manifests, /manage-update-missing): `manage` creates an object.
+// Rule (manifest.md#manifests, /manage-update-others): `manage` takes over and updates an object of another creator.
+// Rule (manifest.md#manifests, /fallback-update-missing): `fallback` creates an object.
+// Rule (manifest.md#manifests, /fallback-update-ours): `fallback` updates an owned object.
+// Rule (manifest.md#manifests, /fallback-update-others): `fallback` does not touch an object of another owner.
+// Rule (manifest.md#manifests, /keep-update-missing): `keep` creates an object.
+// Rule (manifest.md#manifests, /keep-update-ours): `keep` updates an object.
+// Rule (manifest.md#manifests, /immutable-update-missing): `immutable` creates an object.
+// Rule (manifest.md#manifests, /immutable-update-others): `immutable` does not change an existing object.
+// Rule (manifest.md#manifests, /ignore-update-missing): `ignore` creates nothing.
+// Rule (manifest.md#update-strategies, /manage-apply-ours): `apply` sets the fields of the manifest, and leaves other
+// fields alone.
+// Rule (manifest.md#update-strategies, /manage-update-ours): `update` replaces the object, and removes fields not in
+// the manifest.
+// Rule (manifest.md#update-strategies, /manage-patch-ours): `patch` has the result of `update`, with a patch.
+// Rule (manifest.md#update-strategies, /manage-merge-ours): `merge` only adds missing fields.
+// Rule (manifest.md#update-strategies, /manage-mergeoverwrite-ours): `mergeOverwrite` overwrites fields of the
+// manifest, and keeps the others.
 func TestPoliciesAndStrategies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -191,6 +209,7 @@ func TestBecomingManaged(t *testing.T) {
 }
 
 // TestOthersKeepWhatTheyAdd: whatever the strategy, finalizers and owners of others stay.
+// Rule (manifest.md#update-strategies): With all strategies, finalizers and owners of other clients stay.
 func TestOthersKeepWhatTheyAdd(t *testing.T) {
 	t.Parallel()
 	for _, s := range managedresource.UpdateStrategies() {

@@ -11,6 +11,7 @@ import (
 
 // TestNoWriteWithoutChange is about objects that the API server stores differently from how their manifests are
 // written: with defaults, other spellings of quantities, addresses of its own.
+// Rule (manifest.md#update-strategies): With all strategies, an object in the desired state is not written.
 func TestNoWriteWithoutChange(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

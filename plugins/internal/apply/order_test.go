@@ -39,6 +39,8 @@ func definition(strategy, service string, versions ...string) *desired.Object {
 	}}), "", "lamps")
 }
 
+// Rule (manifest.md#order): Definitions converted by a server come after it, and before their resources; its callers
+// come last.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	lamp := planned(of("example.org/v1", "Lamp", nil), "ns", "lamp")
@@ -50,11 +52,14 @@ func TestOrder(t *testing.T) {
 		items  []*desired.Object
 		want   [][]string
 	}{
+		// Rule (manifest.md#order): Webhook configurations, APIServices and bindings of admission policies come last.
 		"callers": {
 			reason: "what needs a server or parameters comes last",
 			items:  []*desired.Object{webhooks("s"), api, binding, lamp, role, service("s", nil)},
 			want:   [][]string{nil, {"role"}, {"lamp", "s"}, nil, nil, {"hook", "v1.example.com", "binding"}},
 		},
+		// Rule (manifest.md#order): A CustomResourceDefinition comes after its conversion webhook's Service, its
+		// resources after it.
 		"converted here": {
 			reason: "the definition comes after its server, and its resources after the definition",
 			items:  []*desired.Object{lamp, definition("Webhook", "s", "v1"), service("s", nil), role},

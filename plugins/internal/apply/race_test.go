@@ -16,6 +16,8 @@ import (
 )
 
 // TestOthersInBetween lets somebody change or delete the object right before it is written.
+// Rule (manifest.md#update-strategies): All strategies tolerate a change, a deletion or a new object right before the
+// write.
 func TestOthersInBetween(t *testing.T) {
 	t.Parallel()
 	for _, s := range managedresource.UpdateStrategies() {

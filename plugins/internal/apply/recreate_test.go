@@ -20,6 +20,8 @@ func (w *world) selecting(name, value string) fields {
 	return o
 }
 
+// Rule (manifest.md#immutable-fields): An immutable field fails the job with `ImmutableField`, or recreates the object
+// with `recreate`.
 func TestImmutableFields(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -81,6 +83,7 @@ func TestInvalidIsNotImmutable(t *testing.T) {
 }
 
 // TestRecreateWaits: an object with a finalizer is created anew when it is gone, not before.
+// Rule (manifest.md#immutable-fields): A recreation waits for the end of an object with a finalizer.
 func TestRecreateWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -105,6 +108,7 @@ func TestRecreateWaits(t *testing.T) {
 }
 
 // TestRecreateDeletesOnlyWhatItHasSeen: an object that changes between the refusal and the deletion is looked at again.
+// Rule (manifest.md#immutable-fields): An object changed since the refusal is not deleted for a recreation.
 func TestRecreateDeletesOnlyWhatItHasSeen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -14,6 +14,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
+// Rule (manifest.md#managed-resources): Objects wait for their missing or terminating namespace, and the error names
+// it.
 func TestNamespaces(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -39,6 +41,7 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
+// Rule (manifest.md#order): If some objects fail, the error names each with its reason, and the others are applied.
 func TestErrorsOfAllObjects(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -106,6 +109,8 @@ func TestIgnoredKindsNeedNotExist(t *testing.T) {
 	w.mustRequest()
 }
 
+// Rule (manifest.md#update-strategies): `apply` takes a conflicting field over only with `force`; the error names field
+// and manager.
 func TestFieldConflicts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -175,6 +180,7 @@ func TestAdoptionTakesNothingFromOthers(t *testing.T) {
 }
 
 // TestSecretsStaySecret: what the API server says about a Secret with a mistake in it does not repeat its values.
+// Rule (SECURITY.md#secrets): Texts of an API server about a refused Secret are hidden.
 func TestSecretsStaySecret(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -68,6 +68,7 @@ func (w *world) mustDrift(result apply.Result, want []string) {
 	}
 }
 
+// Rule (manifest.md#drift): A missing object is drift.
 func TestMissingIsDrift(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -84,6 +85,7 @@ func TestMissingIsDrift(t *testing.T) {
 }
 
 // TestAnnotateBeforeCreate: what is put on at creation stays as others leave it.
+// Rule (manifest.md#manifests): `annotateBeforeCreate` is set only at the creation of an object.
 func TestAnnotateBeforeCreate(t *testing.T) {
 	t.Parallel()
 	for _, s := range managedresource.UpdateStrategies() {
@@ -121,6 +123,7 @@ func TestAnnotateBeforeCreate(t *testing.T) {
 	}
 }
 
+// Rule (manifest.md#manifests): `patchAfterDeployment` is merged into the object, and `null` removes a field.
 func TestPatchAfterDeployment(t *testing.T) {
 	t.Parallel()
 	for _, s := range managedresource.UpdateStrategies() {
@@ -226,6 +229,8 @@ func TestPatchErrors(t *testing.T) {
 }
 
 // TestRefusedRepair: what the API server refuses to repair is drift as long as the manifest is the same, and no failure.
+// Rule (manifest.md#drift): A repair refused by the target is drift with the reason, and no failure of an unchanged
+// item.
 func TestRefusedRepair(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -36,6 +36,7 @@ func (w *world) claim(name, size string, more fields) fields {
 }
 
 // TestFieldsThatCannotBeRemoved keep their values, whoever has set them. What the item itself has set is told.
+// Rule (manifest.md#update-strategies): Fields that cannot be removed keep their values.
 func TestFieldsThatCannotBeRemoved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -94,6 +95,7 @@ func TestStateIsNotImmutable(t *testing.T) {
 }
 
 // TestRefusedMerge: what merging has made of an object is no reason to delete it.
+// Rule (manifest.md#immutable-fields): A refused result of merging does not let an object be recreated.
 func TestRefusedMerge(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -116,6 +118,8 @@ func TestRefusedMerge(t *testing.T) {
 }
 
 // TestRecreateThatTakesDataAlong has to be meant for the object, and says what goes.
+// Rule (manifest.md#immutable-fields): A recreation with loss of data has to be meant for the object, and is told
+// before.
 func TestRecreateThatTakesDataAlong(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -155,6 +159,7 @@ func TestRecreateThatTakesDataAlong(t *testing.T) {
 
 // TestProbeRefused: an admission that forbids a creation does not tell whether a field is immutable, but for a quota
 // that the deletion frees.
+// Rule (manifest.md#immutable-fields): An admission without dry runs of creations says nothing about a field.
 func TestProbeRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -188,6 +193,7 @@ func TestProbeRefused(t *testing.T) {
 }
 
 // TestSelectorIsOneValue: what a manifest lacks in a selector is a change of it, and not kept.
+// Rule (manifest.md#update-strategies): A selector dropped by the manifest is a change of it, and not kept.
 func TestSelectorIsOneValue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

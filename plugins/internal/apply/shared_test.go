@@ -27,6 +27,8 @@ func (w *world) also(resource plugintest.Resource, name, document string) {
 
 // TestSharedFields: with server-side apply, a field that has left the manifest and that another manager has too stays, and
 // is named with the manager. Force removes it, in the same job or in a later one.
+// Rule (manifest.md#update-strategies): A field no longer in the manifest and also set by another manager is named;
+// `force` removes it.
 func TestSharedFields(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -93,6 +95,7 @@ func (w *world) both(name string) string {
 }
 
 // TestSharedFieldsThatChange: what another manager has changed, or set anew, since the manifest has dropped it is its own.
+// Rule (manifest.md#update-strategies): A shared field belongs to another manager after a change by that one.
 func TestSharedFieldsThatChange(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -23,6 +23,7 @@ func (w *world) gadgets() (definition, gadget fields) {
 }
 
 // TestStages applies a resource, its namespace and its definition, in the wrong order.
+// Rule (manifest.md#order): Cluster-scoped objects come before namespaced ones, whatever the order of the manifests.
 func TestStages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -66,6 +67,7 @@ func TestStages(t *testing.T) {
 
 // TestNothingElseBeforeDefinitions: while a CustomResourceDefinition is missing, nothing of the later stages is
 // touched.
+// Rule (manifest.md#order): CustomResourceDefinitions come first, and nothing else before they are established.
 func TestNothingElseBeforeDefinitions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -102,6 +104,7 @@ func TestDefinitionGone(t *testing.T) {
 
 // TestServersBeforeWebhooks: a webhook that guards what answers it is there only when that is, and when it is ready if
 // that is checked.
+// Rule (manifest.md#order): A webhook configuration is written only after its servers are ready.
 func TestServersBeforeWebhooks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

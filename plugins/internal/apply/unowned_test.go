@@ -14,6 +14,7 @@ import (
 )
 
 // TestDefaultNamespace: it is for what has a namespace and names none.
+// Rule (manifest.md#manifests): An object without a namespace goes to `default`.
 func TestDefaultNamespace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

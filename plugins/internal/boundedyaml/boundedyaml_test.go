@@ -12,9 +12,11 @@ import (
 func TestToJSON(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ reason, document, want string }{
-		"YAML":        {reason: "as Kubernetes reads it", document: "a: yes\nb: 9007199254740993\n", want: `{"a":true,"b":9007199254740993}`},
-		"aliases":     {reason: "people repeat little things by them", document: "a: &a {b: c}\nd: [*a, *a]\ne: {<<: *a}\n", want: `{"a":{"b":"c"},"d":[{"b":"c"},{"b":"c"}],"e":{"b":"c"}}`},
-		"large":       {reason: "without aliases it is as large as it is written", document: "a: " + strings.Repeat("x", 5<<20), want: `{"a":"` + strings.Repeat("x", 5<<20) + `"}`},
+		"YAML":    {reason: "as Kubernetes reads it", document: "a: yes\nb: 9007199254740993\n", want: `{"a":true,"b":9007199254740993}`},
+		"aliases": {reason: "people repeat little things by them", document: "a: &a {b: c}\nd: [*a, *a]\ne: {<<: *a}\n", want: `{"a":{"b":"c"},"d":[{"b":"c"},{"b":"c"}],"e":{"b":"c"}}`},
+		"large":   {reason: "without aliases it is as large as it is written", document: "a: " + strings.Repeat("x", 5<<20), want: `{"a":"` + strings.Repeat("x", 5<<20) + `"}`},
+		// Rule (container.md#contract-with-the-image): JSON is read where YAML is, also if it is no YAML, such as
+		// `\ud83d\ude00`.
 		"pairs":       {reason: "Python writes an emoji like this", document: `{"a": ["\ud83d\ude00", {"b": "\/"}]}`, want: `{"a":["\ud83d\ude00",{"b":"\/"}]}`},
 		"long name":   {reason: "JSON has names of any length", document: `{"` + strings.Repeat("x", 2000) + `": null}`, want: `{"` + strings.Repeat("x", 2000) + `":null}`},
 		"numbers":     {reason: "they are read later", document: " [9007199254740993, 1e400]\n", want: `[9007199254740993,1e400]`},

@@ -76,6 +76,7 @@ func change(value any, n *int) any {
 
 // TestHash checks the property that the package comment promises: what others add beside the fields of the manifest
 // makes no difference, what they change in them does, and so does every change of the manifest.
+// Rule (manifest.md#drift): Fields not in the manifest are not compared.
 func TestHash(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
+// Rule (manifest.md#immutable-fields): An object is recreated only for an immutable field, not for a refusal because of
+// its state.
 func TestMayBeImmutable(t *testing.T) {
 	t.Parallel()
 	i := planned(of("v1", "A", fields{"spec": fields{

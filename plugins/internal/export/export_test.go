@@ -122,6 +122,7 @@ func (w *world) mustRead(result export.Result, err error, exports fields, waitin
 	}
 }
 
+// Rule (manifest.md#exports): A `jsonPath` may have braces, and dots in `key` create nested maps.
 func TestRead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -161,6 +162,7 @@ func TestVersions(t *testing.T) {
 	w.mustRead(result, err, fields{"v1": int64(70), "v2": int64(70)})
 }
 
+// Rule (manifest.md#exports): The job waits for missing values.
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -203,6 +205,7 @@ func TestWaiting(t *testing.T) {
 // account returns the content of a ServiceAccount, which refers to a Secret in a list.
 func account(name string) fields { return fields{"secrets": []any{fields{"name": name}}} }
 
+// Rule (manifest.md#exports): With `fromObjectRef` the value is read from the object of a reference.
 func TestReference(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -257,6 +260,7 @@ func TestReferenceWithNamespace(t *testing.T) {
 		`export "clusterScoped": Namespace none does not exist yet`)
 }
 
+// Rule (SECURITY.md#secrets): Errors of exports show no values.
 func TestWhatIsNoReference(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -333,6 +337,7 @@ func TestErrorsHideNothing(t *testing.T) {
 }
 
 // TestOtherTarget: objects at hand are of the own Target and stand for none of another one.
+// Rule (manifest.md#exports): `targetName` has an export read from another Target.
 func TestOtherTarget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -39,6 +39,7 @@ func put(t *testing.T, c *cache, content byte, size int) *File {
 	return f
 }
 
+// Rule (SECURITY.md#secrets): Files of downloads can be read by the plugin's user alone.
 func TestCacheFilesArePrivate(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "not", "there", "yet")

@@ -35,6 +35,7 @@ func TestMerge(t *testing.T) {
 			filled:   fields{"m": fields{"a": "live", "b": "live", "c": "manifest"}},
 			overlaid: fields{"m": fields{"a": "manifest", "b": "live", "c": "manifest"}},
 		},
+		// Rule (manifest.md#update-strategies): `mergeOverwrite` replaces lists.
 		"lists": {
 			reason: "lists are values, not merged", base: fields{"l": []any{"live"}}, more: fields{"l": []any{"manifest"}},
 			filled: fields{"l": []any{"live"}}, overlaid: fields{"l": []any{"manifest"}},
@@ -44,11 +45,13 @@ func TestMerge(t *testing.T) {
 			base:   fields{"s": "", "l": []any{}, "m": fields{}, "n": nil}, more: fields{"s": "x", "l": []any{"x"}, "m": fields{"x": "x"}, "n": "x"},
 			filled: fields{"s": "x", "l": []any{"x"}, "m": fields{"x": "x"}, "n": "x"}, overlaid: fields{"s": "x", "l": []any{"x"}, "m": fields{"x": "x"}, "n": "x"},
 		},
+		// Rule (manifest.md#update-strategies): `mergeOverwrite` overwrites nothing with an empty value.
 		"empty in the manifest": {
 			reason: "an empty value overwrites nothing",
 			base:   fields{"s": "x", "l": []any{"x"}, "m": fields{"x": "x"}, "n": "x"}, more: fields{"s": "", "l": []any{}, "m": fields{}, "n": nil},
 			filled: fields{"s": "x", "l": []any{"x"}, "m": fields{"x": "x"}, "n": "x"}, overlaid: fields{"s": "x", "l": []any{"x"}, "m": fields{"x": "x"}, "n": "x"},
 		},
+		// Rule (manifest.md#update-strategies): For `mergeOverwrite` `0` and `false` are not empty.
 		"zero and false": {
 			reason: "no replicas are a number of replicas",
 			base:   fields{"scaled": int64(0), "on": true}, more: fields{"scaled": int64(3), "on": false},

@@ -12,6 +12,7 @@ import (
 
 // TestDiscoveryIsNoProof: an answer of the discovery that lacks a kind, as that of an API server which has just started
 // or which refuses it, does not end an entry.
+// Rule (manifest.md#deletion): A kind missing in the discovery is no proof of the end of its objects.
 func TestDiscoveryIsNoProof(t *testing.T) {
 	t.Parallel()
 	const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"

@@ -28,6 +28,7 @@ const scopes = `{"predefinedResourceGroup":{"type":"namespaced-resources"}},
 	{"predefinedResourceGroup":{"type":"cluster-scoped-resources"}}`
 
 // TestWebhooksDoNotBlockDeletions: a webhook of the deploy item whose server is gone.
+// Rule (manifest.md#deletion): A webhook of an item without its server does not block the item's deletion.
 func TestWebhooksDoNotBlockDeletions(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -70,6 +71,7 @@ func TestWebhooksDoNotBlockDeletions(t *testing.T) {
 }
 
 // TestConvertedResourcesGoBeforeTheirServer: what a Service of the deploy item converts is gone before that is deleted.
+// Rule (manifest.md#deletion): Resources converted by a Service of the item go before it.
 func TestConvertedResourcesGoBeforeTheirServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -37,6 +37,7 @@ func (w *world) diff(d prune.Deletion) (texts []string, changes []sdk.Change) {
 	return texts, changes
 }
 
+// Rule (manifest.md#deletion): `items diff` says which objects stay and why.
 func TestDiff(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

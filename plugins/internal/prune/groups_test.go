@@ -99,18 +99,26 @@ func TestPlace(t *testing.T) {
 		subject        subject
 		want           int
 	}{
-		"default, namespaced":     {"namespaced objects come first", `[]`, pod, 0},
+		// Rule (manifest.md#deletion): By default, namespaced objects are deleted first.
+		"default, namespaced": {"namespaced objects come first", `[]`, pod, 0},
+		// Rule (manifest.md#deletion): By default, cluster-scoped objects are deleted after namespaced ones.
 		"default, cluster-scoped": {"then cluster-scoped ones", `[]`, role, 1},
-		"default, definition":     {"then definitions, which are cluster-scoped, too", `[]`, crd, 2},
-		"empty":                   {"the empty group takes nothing", `[{"predefinedResourceGroup":{"type":"empty"}}]`, pod, -1},
-		"another scope":           {"what no group takes is left", `[{"predefinedResourceGroup":{"type":"cluster-scoped-resources"}}]`, pod, -1},
-		"kind":                    {"the first group takes it", custom(`"resources":[{"apiVersion":"v1","kind":"Pod"}]`), pod, 0},
-		"plural":                  {"names of a kind may be plural", custom(`"resources":[{"apiVersion":"v1","kind":"PODS"}]`), pod, 0},
-		"another version":         {"an object is the same in all versions", custom(`"resources":[{"apiVersion":"v3","kind":"Pod"}]`), pod, 0},
-		"another API group":       {"but not in all groups", custom(`"resources":[{"apiVersion":"x/v1","kind":"Pod"}]`), pod, 1},
-		"another name":            {"names restrict", custom(`"resources":[{"apiVersion":"v1","kind":"Pod","names":["b"]}]`), pod, 1},
-		"one of the names":        {"one is enough", custom(`"resources":[{"apiVersion":"v1","kind":"Pod","names":["b","a"]}]`), pod, 0},
-		"another namespace":       {"so do namespaces", custom(`"resources":[{"apiVersion":"v1","kind":"Pod","namespaces":["x"]}]`), pod, 1},
+		// Rule (manifest.md#deletion): By default, CustomResourceDefinitions are deleted last.
+		"default, definition": {"then definitions, which are cluster-scoped, too", `[]`, crd, 2},
+		// Rule (manifest.md#deletion): The group `empty` takes nothing.
+		"empty": {"the empty group takes nothing", `[{"predefinedResourceGroup":{"type":"empty"}}]`, pod, -1},
+		// Rule (manifest.md#deletion): An object without a group stays on the target.
+		"another scope": {"what no group takes is left", `[{"predefinedResourceGroup":{"type":"cluster-scoped-resources"}}]`, pod, -1},
+		// Rule (manifest.md#deletion): An object belongs to the first matching group.
+		"kind":              {"the first group takes it", custom(`"resources":[{"apiVersion":"v1","kind":"Pod"}]`), pod, 0},
+		"plural":            {"names of a kind may be plural", custom(`"resources":[{"apiVersion":"v1","kind":"PODS"}]`), pod, 0},
+		"another version":   {"an object is the same in all versions", custom(`"resources":[{"apiVersion":"v3","kind":"Pod"}]`), pod, 0},
+		"another API group": {"but not in all groups", custom(`"resources":[{"apiVersion":"x/v1","kind":"Pod"}]`), pod, 1},
+		// Rule (manifest.md#deletion): A group selects by names.
+		"another name":     {"names restrict", custom(`"resources":[{"apiVersion":"v1","kind":"Pod","names":["b"]}]`), pod, 1},
+		"one of the names": {"one is enough", custom(`"resources":[{"apiVersion":"v1","kind":"Pod","names":["b","a"]}]`), pod, 0},
+		// Rule (manifest.md#deletion): A group selects by namespaces.
+		"another namespace": {"so do namespaces", custom(`"resources":[{"apiVersion":"v1","kind":"Pod","namespaces":["x"]}]`), pod, 1},
 		"second resource": {
 			"one of the resources is enough", custom(`"resources":[{"apiVersion":"v1","kind":"Node"},{"apiVersion":"v1","kind":"Pod"}]`), pod, 0,
 		},

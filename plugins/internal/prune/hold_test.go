@@ -23,6 +23,8 @@ func keep(e entry) entry {
 func keyOf(e entry) object.Key { return object.KeyOfReference(e.Resource) }
 
 // TestStaysWithWhatIsKept: an object stays with those that would be deleted with it and stay themselves.
+// Rule (manifest.md#deletion): An object that stays is not deleted with its Namespace, its CustomResourceDefinition or
+// its owner.
 func TestStaysWithWhatIsKept(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -66,6 +68,7 @@ func TestStaysWithWhatIsKept(t *testing.T) {
 				}},
 			}})))
 		}},
+		// Rule (manifest.md#deletion): An owner of a still wanted object stays.
 		"owner of what is still wanted": {reason: "the update has applied it", within: "Secret", set: func(w *world) prune.Deletion {
 			outer := w.configMap("owner")
 			d := w.deletion("", outer)
@@ -91,6 +94,7 @@ func TestStaysWithWhatIsKept(t *testing.T) {
 			d.Spare = map[object.Key]bool{{Kind: "Secret", Namespace: outer.Resource.Name, Name: "wanted"}: true}
 			return d
 		}},
+		// Rule (manifest.md#deletion): A Namespace with an object of another item stays.
 		"namespace with an object of another item": {reason: "it is left to that", within: "ConfigMap", left: 1, set: func(w *world) prune.Deletion {
 			outer := w.createNamespace(w.Namespace + "-outer")
 			taken := w.create(configMaps, outer.Resource.Name, "taken", map[string]any{"metadata": map[string]any{
@@ -114,6 +118,7 @@ func TestStaysWithWhatIsKept(t *testing.T) {
 			outer.Existed = true
 			return w.deletion("", outer)
 		}},
+		// Rule (manifest.md#deletion): An item does not delete a CustomResourceDefinition with resources of others.
 		"definition with resources of others": {reason: "they would be lost", within: "Engine", set: func(w *world) prune.Deletion {
 			outer, engines := w.crd("Engine")
 			mine := w.create(engines, w.Namespace, "mine", map[string]any{"kind": "Engine"})

@@ -19,6 +19,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
+// Rule (manifest.md#deletion): A step of a deletion starts when the objects of the previous one are gone.
 func TestDefaultOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -139,22 +140,30 @@ func TestWhatIsDeleted(t *testing.T) {
 		state  string
 		left   string // part of why it is left; empty if it counts as gone
 	}{
-		"ours":                     {"it is deleted", "", ours, "known", "gone", ""},
-		"manage":                   {"manage is the default", "manage", ours, "known", "gone", ""},
-		"immutable":                {"immutable objects are not updated, but deleted", "immutable", ours, "known", "gone", ""},
-		"labels removed":           {"the uid proves that it is ours", "", unlabelled, "known", "gone", ""},
-		"labelled by Landscaper":   {"its label says nothing against the uid", "", upstream(other), "known", "gone", ""},
-		"taken over":               {"another deploy item manages it now", "", theirs, "known", "there", `it belongs to the deploy item "` + other.Labels()[owner.Label] + `"`},
-		"equal name":               {"equal names in two namespaces are two deploy items", "", elsewhere.Labels(), "known", "there", `it belongs to the deploy item "elsewhere.item"`},
-		"exchanged":                {"an object with another uid is another object", "", ours, "7f5c0e5e-0000-0000-0000-000000000000", "there", "another client has created it anew"},
-		"created but not noted":    {"the label proves that it is ours", "", ours, "", "gone", ""},
-		"adopted from Landscaper":  {"so does Landscaper's", "", upstream(w.owner), "", "gone", ""},
-		"never created":            {"what was there before is nobody's to delete", "", unlabelled, "", "there", "it belongs to no deploy item"},
-		"created by another item":  {"nor is what others have created", "", theirs, "", "there", "it belongs to"},
-		"keep":                     {"it is not deleted", "keep", ours, "known", "there", "policy keep"},
-		"ignore":                   {"it is not ours", "ignore", ours, "known", "there", "policy ignore"},
-		"fallback, ours":           {"nobody else wants it", "fallback", ours, "known", "gone", ""},
-		"fallback, nobody's":       {"somebody has taken our label away", "fallback", unlabelled, "known", "there", "policy fallback"},
+		"ours": {"it is deleted", "", ours, "known", "gone", ""},
+		// Rule (manifest.md#manifests): `manage` deletes an object.
+		"manage": {"manage is the default", "manage", ours, "known", "gone", ""},
+		// Rule (manifest.md#manifests): `immutable` deletes an object with the item.
+		"immutable":              {"immutable objects are not updated, but deleted", "immutable", ours, "known", "gone", ""},
+		"labels removed":         {"the uid proves that it is ours", "", unlabelled, "known", "gone", ""},
+		"labelled by Landscaper": {"its label says nothing against the uid", "", upstream(other), "known", "gone", ""},
+		"taken over":             {"another deploy item manages it now", "", theirs, "known", "there", `it belongs to the deploy item "` + other.Labels()[owner.Label] + `"`},
+		// Rule (SECURITY.md#authors-of-items): An item does not take the objects of an item with its name.
+		"equal name": {"equal names in two namespaces are two deploy items", "", elsewhere.Labels(), "known", "there", `it belongs to the deploy item "elsewhere.item"`},
+		// Rule (manifest.md#managed-resources): A deletion leaves an object recreated by another client.
+		"exchanged":               {"an object with another uid is another object", "", ours, "7f5c0e5e-0000-0000-0000-000000000000", "there", "another client has created it anew"},
+		"created but not noted":   {"the label proves that it is ours", "", ours, "", "gone", ""},
+		"adopted from Landscaper": {"so does Landscaper's", "", upstream(w.owner), "", "gone", ""},
+		"never created":           {"what was there before is nobody's to delete", "", unlabelled, "", "there", "it belongs to no deploy item"},
+		"created by another item": {"nor is what others have created", "", theirs, "", "there", "it belongs to"},
+		// Rule (manifest.md#manifests): `keep` never deletes an object.
+		"keep": {"it is not deleted", "keep", ours, "known", "there", "policy keep"},
+		// Rule (manifest.md#manifests): `ignore` deletes nothing.
+		"ignore": {"it is not ours", "ignore", ours, "known", "there", "policy ignore"},
+		// Rule (manifest.md#manifests): `fallback` deletes an owned object.
+		"fallback, ours":     {"nobody else wants it", "fallback", ours, "known", "gone", ""},
+		"fallback, nobody's": {"somebody has taken our label away", "fallback", unlabelled, "known", "there", "policy fallback"},
+		// Rule (manifest.md#manifests): `fallback` does not delete an object of another owner.
 		"fallback, others'":        {"somebody else manages it", "fallback", theirs, "known", "there", "it belongs to"},
 		"fallback, Landscaper's":   {"so does Landscaper", "fallback", upstream(other), "known", "there", "policy fallback"},
 		"fallback, adopted":        {"it is ours by Landscaper's label", "fallback", upstream(w.owner), "known", "gone", ""},
@@ -196,6 +205,7 @@ func TestGroups(t *testing.T) {
 		states         [3]string // of a ConfigMap, a Secret and a ClusterRole
 		left           int
 	}{
+		// Rule (manifest.md#deletion): `forceDelete` removes finalizers, only in its group.
 		"force": {
 			"finalizers are removed, but only in the group that says so",
 			`[{"predefinedResourceGroup":{"type":"namespaced-resources","forceDelete":true}},{"predefinedResourceGroup":{"type":"cluster-scoped-resources"}}]`,
@@ -238,6 +248,7 @@ func TestGroups(t *testing.T) {
 }
 
 // TestIrregularPlural: a group may name a kind by a plural that only the API server knows.
+// Rule (manifest.md#deletion): A group may name a kind by its plural.
 func TestIrregularPlural(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -313,6 +324,7 @@ func TestOrder(t *testing.T) {
 
 // TestPreparedBeforeDeletion: a webhook for deletions sees the object as it was prepared. Where there is no webhook, a
 // finalizer shows it.
+// Rule (manifest.md#manifests): `annotateBeforeDelete` and `patchBeforeDelete` are applied before a deletion, once.
 func TestPreparedBeforeDeletion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -32,6 +32,7 @@ func failing(methods ...string) func(*http.Request) error {
 
 // TestErrorsOfSingleObjects: an object that cannot be changed or deleted keeps neither its group from being deleted nor
 // the user from seeing what is wrong, but it holds up the groups after it.
+// Rule (manifest.md#deletion): An object with an error keeps neither its group nor other objects from being deleted.
 func TestErrorsOfSingleObjects(t *testing.T) {
 	t.Parallel()
 	invalid := &runtime.RawExtension{Raw: []byte(`{"data":"not a map, but s3cr3t"}`)}
@@ -122,6 +123,7 @@ func failingFor(name string) func(*http.Request) error {
 }
 
 // TestNothingIsDeletedThatHasChanged: what happens to an object between the look at it and its deletion.
+// Rule (SECURITY.md#owners-of-target-clusters): An object is deleted only in the version seen before.
 func TestNothingIsDeletedThatHasChanged(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -318,6 +320,7 @@ func TestMadeAnew(t *testing.T) {
 	w.mustBe("gone", e)
 }
 
+// Rule (manifest.md#deletion): `deleteAllResources` deletes nothing if the item deployed nothing.
 func TestWithoutEntriesNothingIsDeleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -61,6 +61,7 @@ func TestDeleteAllResources(t *testing.T) {
 		remaining []string
 		elsewhere string
 	}{
+		// Rule (manifest.md#deletion): `deleteAllResources` also deletes objects not managed by the item.
 		"all in a namespace": {
 			"whoever they belong to; what Kubernetes would create again at once does not count",
 			func(w *world) string { return all("", inNamespace("configmaps", w.Namespace, "")) },
@@ -113,6 +114,7 @@ func TestDeleteAllResources(t *testing.T) {
 
 // TestDeleteAllResourcesAndManagedObjects: the managed objects of such a group are deleted as their entries say, but
 // whoever they belong to.
+// Rule (manifest.md#deletion): `deleteAllResources` leaves objects with the policy `keep`.
 func TestDeleteAllResourcesAndManagedObjects(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -136,6 +138,7 @@ func TestDeleteAllResourcesAndManagedObjects(t *testing.T) {
 }
 
 // TestRefusedPatchSparesTheObject: an object that could not be prepared is not deleted as one of all.
+// Rule (manifest.md#deletion): An object with a failed preparation is not deleted as one of all.
 func TestRefusedPatchSparesTheObject(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -179,6 +182,7 @@ func TestDeleteAllResourcesThatAreClusterScoped(t *testing.T) {
 	w.mustBe("gone", role)
 }
 
+// Rule (manifest.md#deletion): `deleteAllResources` works on another Target.
 func TestDeleteAllResourcesOnAnotherTarget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -244,6 +248,7 @@ func TestErrorsOfDeleteAllResources(t *testing.T) {
 
 // TestManyObjects: objects come in pages, a call does not make too many changes, and what is waited for is shown in
 // short.
+// Rule (manifest.md#deletion): The condition of a deletion shows the remaining objects.
 func TestManyObjects(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -110,6 +110,7 @@ func ofConfigMaps(requirement string, names ...string) string {
 // fooIsBar is a requirement.
 var fooIsBar = requires(".data.foo", "=", `"bar"`)
 
+// Rule (manifest.md#readiness): A custom check by `resourceSelector` looks at the named objects.
 func TestReferences(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -157,6 +158,7 @@ func TestEachObjectIsReadOnce(t *testing.T) {
 	}
 }
 
+// Rule (manifest.md#readiness): A custom check by labels needs at least one object, and holds for all of them.
 func TestLabelSelector(t *testing.T) {
 	t.Parallel()
 	w, other := newWorld(t), newWorld(t)
@@ -241,6 +243,7 @@ func TestErrorsHideNothing(t *testing.T) {
 	}
 }
 
+// Rule (manifest.md#readiness): `targetName` has a check look at another Target.
 func TestOtherTarget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -299,6 +302,7 @@ func TestDisabledCheck(t *testing.T) {
 	}
 }
 
+// Rule (SECURITY.md#secrets): Readiness checks show no values of Secrets.
 func TestValuesOfSecretsAreNotShown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -356,6 +360,11 @@ func TestClaimForFirstConsumer(t *testing.T) {
 
 // TestRequirements: what each operator accepts, and what is said of what it does not. Which values are equal is in the
 // tests of package jsonpath.
+// Rule (manifest.md#readiness): A missing value meets only `!`.
+// Rule (manifest.md#readiness): A `null` value counts as missing.
+// Rule (manifest.md#readiness): All values of a path must meet a requirement.
+// Rule (manifest.md#readiness): `in` accepts one of its values.
+// Rule (manifest.md#readiness): `notin` accepts none of its values.
 func TestRequirements(t *testing.T) {
 	t.Parallel()
 	o := newObject("example.org/v1 Thing", map[string]any{"spec": map[string]any{

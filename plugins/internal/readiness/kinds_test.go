@@ -56,6 +56,38 @@ func readKinds(t testing.TB) (files []kindFile) {
 	return files
 }
 
+// Rule (manifest.md#readiness): Readiness checks look at each kind as Kubernetes does.
+// Rule (manifest.md#readiness, /apps/v1_Deployment/ready): A Deployment is ready with all replicas updated and
+// available.
+// Rule (manifest.md#readiness, /apps/v1_ReplicaSet/ready): A ReplicaSet is ready with all replicas available.
+// Rule (manifest.md#readiness, /v1_ReplicationController/ready): A ReplicationController is ready with all replicas
+// available.
+// Rule (manifest.md#readiness, /apps/v1_StatefulSet/ready): A StatefulSet is ready with all replicas updated and
+// available.
+// Rule (manifest.md#readiness, /apps/v1_DaemonSet/ready): A DaemonSet is ready with all replicas updated and available.
+// Rule (manifest.md#readiness, /apps/v1_Deployment/paused): A Deployment paused by its manifest is ready.
+// Rule (manifest.md#readiness, /apps/v1_Deployment/deadline): A Deployment with an exceeded progress deadline fails the
+// job.
+// Rule (manifest.md#readiness, /v1_Pod/ready): A Pod is ready if its condition says so.
+// Rule (manifest.md#readiness, /v1_Pod/completed): A succeeded Pod is ready.
+// Rule (manifest.md#readiness, /v1_Pod/failed_with_a_reason): A failed Pod fails the job.
+// Rule (manifest.md#readiness, /v1_Pod/no_image): A failing image pull is a temporary problem.
+// Rule (manifest.md#readiness, /batch/v1_Job/complete): A Job is ready when it has completed.
+// Rule (manifest.md#readiness, /batch/v1_Job/suspended): A Job suspended by its manifest is ready.
+// Rule (manifest.md#readiness, /batch/v1_Job/failed): A failed Job fails the job.
+// Rule (manifest.md#readiness, /apiextensions.k8s.io/v1_CustomResourceDefinition/established): A
+// CustomResourceDefinition is ready when it is established.
+// Rule (manifest.md#readiness, /v1_PersistentVolumeClaim/bound): A claim is ready when it is bound.
+// Rule (manifest.md#readiness, /v1_PersistentVolumeClaim/lost): A lost claim fails the job.
+// Rule (manifest.md#readiness, /v1_Service/no_address): A Service of type LoadBalancer waits for its address.
+// Rule (manifest.md#readiness, /v1_Service/cluster): Any other Service is ready at once.
+// Rule (manifest.md#readiness, /example.org/v1_Thing/not_ready): Any other kind waits while its condition `Ready` is
+// false.
+// Rule (manifest.md#readiness, /example.org/v1_Thing/reconciling): Any other kind waits while its condition
+// `Reconciling` is true.
+// Rule (manifest.md#readiness, /example.org/v1_Thing/stalled): Any other kind fails the job with the condition
+// `Stalled`.
+// Rule (manifest.md#readiness, /example.org/v1_Thing/no_status): Any other kind without a status is ready at once.
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	for _, file := range readKinds(t) {

@@ -181,6 +181,7 @@ func TestHideCut(t *testing.T) {
 }
 
 // TestNothingIsLeft looks for values in any text around them.
+// Rule (SECURITY.md#secrets): Hiding leaves nothing of a value in any text.
 func TestNothingIsLeft(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

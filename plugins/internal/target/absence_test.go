@@ -13,6 +13,8 @@ import (
 )
 
 // TestDoubt: a kind that the discovery lacks is gone only by proof.
+// Rule (manifest.md#deletion): The end of a kind is proved by definitions, or by time for credentials without access to
+// them.
 func TestDoubt(t *testing.T) {
 	t.Parallel()
 	const (

@@ -62,16 +62,19 @@ func TestHook(t *testing.T) {
 		passed time.Duration // since the last job began
 		want   *hook.Result
 	}{
-		"due":          {finished(), in(time.Hour), time.Hour, enforce},
+		// Rule (hooks.md#continuous-reconcile): An item that is due gets a job.
+		"due": {finished(), in(time.Hour), time.Hour, enforce},
+		// Rule (hooks.md#continuous-reconcile): An item before its time is requeued for it.
 		"not yet":      {finished(), in(time.Hour), time.Minute, lookAfter(59 * time.Minute)},
 		"clock behind": {finished(), in(time.Hour), -time.Hour, lookAfter(2 * time.Hour)},
 		// A job must not come too early.
-		"almost":          {finished(), in(time.Hour), time.Hour - time.Nanosecond, lookAfter(ms)},
-		"rounded up":      {finished(), in(time.Hour), time.Hour - 1500*time.Microsecond, lookAfter(2 * ms)},
-		"not rounded":     {finished(), in(time.Hour), time.Hour - 2*ms, lookAfter(2 * ms)},
-		"end of time":     {finished(), in(forever), 0, lookAfter(forever)},
-		"never":           {finished(), never, 100 * time.Hour, nil},
-		"error":           {finished(), failing, time.Hour, nil},
+		"almost":      {finished(), in(time.Hour), time.Hour - time.Nanosecond, lookAfter(ms)},
+		"rounded up":  {finished(), in(time.Hour), time.Hour - 1500*time.Microsecond, lookAfter(2 * ms)},
+		"not rounded": {finished(), in(time.Hour), time.Hour - 2*ms, lookAfter(2 * ms)},
+		"end of time": {finished(), in(forever), 0, lookAfter(forever)},
+		"never":       {finished(), never, 100 * time.Hour, nil},
+		"error":       {finished(), failing, time.Hour, nil},
+		// Rule (hooks.md#continuous-reconcile): The annotation `…/active: "false"` suspends the schedule.
 		"suspended":       {finished(annotated("false")), in(time.Hour), 2 * time.Hour, nil},
 		"active":          {finished(annotated("true")), in(time.Hour), 2 * time.Hour, enforce},
 		"no item":         {nil, in(time.Hour), 2 * time.Hour, nil},
@@ -80,6 +83,7 @@ func TestHook(t *testing.T) {
 			finished(func(item *v1alpha1.DeployItem) { item.Status.LastReconcileTime = nil }),
 			in(time.Hour), 2 * time.Hour, nil,
 		},
+		// Rule (hooks.md#continuous-reconcile): A schedule does not disturb a running job.
 		"under way": {
 			finished(func(item *v1alpha1.DeployItem) { item.Status.JobID = "next" }), in(time.Hour), 2 * time.Hour, nil,
 		},
@@ -103,6 +107,7 @@ func TestHook(t *testing.T) {
 	}
 }
 
+// Rule (hooks.md#continuous-reconcile): `every` counts from the start of the last job, whatever has set that.
 func TestHookAsksWithStartOfLastJob(t *testing.T) {
 	t.Parallel()
 	item := finished()
@@ -118,6 +123,7 @@ func TestHookAsksWithStartOfLastJob(t *testing.T) {
 	}
 }
 
+// Rule (hooks.md#schedules-for-your-deployer): The extension is a `ShouldReconcile` hook, with a setup to register it.
 func TestSetup(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakePassiveClock(began.Add(time.Minute))
@@ -134,6 +140,7 @@ func TestSetup(t *testing.T) {
 
 // An item that is looked at whenever it asks for it gets one job for each due time, and one for all that passed while
 // nobody looked.
+// Rule (hooks.md#continuous-reconcile): There is one job for each due time, and one for all missed ones.
 func TestOneJobForEachDueTime(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

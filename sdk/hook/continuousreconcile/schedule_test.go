@@ -43,14 +43,16 @@ func TestNext(t *testing.T) {
 		after       string
 		want        []string
 	}{
-		"nothing":      {"", "", wed, []string{"never"}},
-		"interval":     {"90s", "", wed, []string{"2025-01-01T08:00:30Z", "2025-01-01T08:02:00Z"}},
-		"shortest":     {"1s", "", wed, []string{"2025-01-01T07:59:01Z"}},
-		"five fields":  {"", "0 8 * * *", wed, []string{"2025-01-01T08:00:00Z", "2025-01-02T08:00:00Z"}},
-		"strictly":     {"", "0 8 * * *", "2025-01-01T08:00:00Z", []string{"2025-01-02T08:00:00Z"}},
-		"fraction":     {"", "0 8 * * *", "2025-01-01T07:59:59.999Z", []string{"2025-01-01T08:00:00Z"}},
-		"no zone":      {"", "0 8 * * *", "2025-01-01T09:30:00+02:00", []string{"2025-01-01T08:00:00Z"}},
-		"space":        {"", " 0\t8  * * *\n", wed, []string{"2025-01-01T08:00:00Z"}},
+		"nothing":  {"", "", wed, []string{"never"}},
+		"interval": {"90s", "", wed, []string{"2025-01-01T08:00:30Z", "2025-01-01T08:02:00Z"}},
+		"shortest": {"1s", "", wed, []string{"2025-01-01T07:59:01Z"}},
+		// Rule (hooks.md#continuous-reconcile): `cron` takes the five standard fields.
+		"five fields": {"", "0 8 * * *", wed, []string{"2025-01-01T08:00:00Z", "2025-01-02T08:00:00Z"}},
+		"strictly":    {"", "0 8 * * *", "2025-01-01T08:00:00Z", []string{"2025-01-02T08:00:00Z"}},
+		"fraction":    {"", "0 8 * * *", "2025-01-01T07:59:59.999Z", []string{"2025-01-01T08:00:00Z"}},
+		"no zone":     {"", "0 8 * * *", "2025-01-01T09:30:00+02:00", []string{"2025-01-01T08:00:00Z"}},
+		"space":       {"", " 0\t8  * * *\n", wed, []string{"2025-01-01T08:00:00Z"}},
+		// Rule (hooks.md#continuous-reconcile): `cron` takes words such as `@daily`.
 		"@daily":       {"", "@daily", wed, []string{"2025-01-02T00:00:00Z"}},
 		"@every":       {"", "@every 1h30m", wed, []string{"2025-01-01T09:29:00Z", "2025-01-01T10:59:00Z"}},
 		"@every, zone": {"", "TZ=Asia/Tokyo @every 1h", wed, []string{"2025-01-01T08:59:00Z"}},
@@ -94,6 +96,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
+// Rule (hooks.md#continuous-reconcile): An unreadable schedule is refused, and the error names the field.
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
 	const every, cron = "every", "cron"

@@ -32,6 +32,7 @@ func TestFromSpec(t *testing.T) {
 		"unreadable":    {`{"continuousReconcile": {"every": 1}}`, nil, ""},
 		"no object":     {`[]`, nil, ""},
 		"other letters": {`{"continuousreconcile": {"every": "1h"}}`, nil, ""},
+		// Rule (hooks.md#continuous-reconcile): `every` together with `cron` is refused.
 		"both": {
 			`{"continuousReconcile": {"every": "1h", "cron": "@daily"}}`, nil, "spec.config.continuousReconcile: expected one",
 		},

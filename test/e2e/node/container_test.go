@@ -155,7 +155,8 @@ func containerFailures(w *world) {
 			want:   "OutputRefused", says: []string{"exports"},
 		},
 		"time": {
-			reason: "a Pod does not go on for ever", config: stepConfig("hang"), want: "DeadlineExceeded", says: []string{"timeout"},
+			reason: "a Pod does not go on for ever", config: stepConfig("hang"),
+			want: "DeadlineExceeded", says: []string{"timeout"},
 		},
 	} {
 		w.Run(name, func(t *testing.T) {
@@ -212,7 +213,8 @@ func (w *world) serveImage(name, user, password string) (reference string) {
 	w.create(&corev1.Pod{ObjectMeta: w.meta("registry"), Spec: corev1.PodSpec{
 		HostNetwork: true, // where the node's container runtime is, for which 127.0.0.1 is the same
 		Containers: []corev1.Container{{
-			Name: "registry", Image: stepImage, ImagePullPolicy: corev1.PullNever, Args: []string{"serve-image", name, user, password},
+			Name: "registry", Image: stepImage, ImagePullPolicy: corev1.PullNever,
+			Args: []string{"serve-image", name, user, password},
 		}},
 	}})
 	w.eventually("the registry to print the reference of its image", func(ctx context.Context) (string, error) {

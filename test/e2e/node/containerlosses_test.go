@@ -35,7 +35,8 @@ func TestContainerBesideMain(t *testing.T) { //nolint:paralleltest // there must
 		{"name": "proxy", "image": stepImage, "imagePullPolicy": "IfNotPresent", "args": []string{"hang"}},
 	}}}}))
 	for count := 1.0; count <= 2; count++ {
-		if exports := w.succeed("counter", with(stepConfig("count"), object{"importValues": object{"n": count}})); exports["count"] != count {
+		exports := w.succeed("counter", with(stepConfig("count"), object{"importValues": object{"n": count}}))
+		if exports["count"] != count {
 			t.Errorf("expected the count %v, but found %v", count, exports)
 		}
 	}

@@ -21,6 +21,7 @@ var (
 
 // TestHost: the image runs as the page has it, where Pods are restricted, with a root file system that nobody can
 // write to, and a plugin of somebody else's comes to it in the ways of the page.
+// Rule (SECURITY.md#other-users-of-the-hosts-namespace): The host runs with a read-only root file system.
 func TestHost(t *testing.T) { //nolint:paralleltest // there must be no other host
 	dir := writePage(t)
 	relabel := func(ctx context.Context, label string) {

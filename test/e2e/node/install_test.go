@@ -218,7 +218,8 @@ func (w *world) upgradeAmidJobs() {
 		object := &corev1.ConfigMap{ObjectMeta: w.meta(name)}
 		item := w.awaitSuccess(name)
 		if w.get(object); item.Status.JobID != job || object.UID != made[name] {
-			w.Errorf("%s: expected the job %s to end, and its object to stay as it was, but found %s", name, job, describe(item))
+			w.Errorf("%s: expected the job %s to end, and its object to stay as it was, but found %s",
+				name, job, testenv.Describe(item))
 		}
 	}
 	for _, name := range begun {
@@ -260,7 +261,7 @@ func (w *world) mustStay() {
 	}
 	for _, item := range items.Items {
 		if item.DeletionTimestamp != nil || item.Status.Phase != succeeded {
-			w.Errorf("item %s, deleted at %v: %s", item.Name, item.DeletionTimestamp, describe(&item))
+			w.Errorf("item %s, deleted at %v: %s", item.Name, item.DeletionTimestamp, testenv.Describe(&item))
 		}
 	}
 	definitions := &apiextensionsv1.CustomResourceDefinitionList{}

@@ -124,17 +124,11 @@ func (w *world) remove(name string) (jobID string) {
 func (w *world) setJob(name string) (jobID string) {
 	w.Helper()
 	item, err := w.find(name)
+	if err == nil {
+		jobID, err = testenv.SetJob(w.Context(), admin, item)
+	}
 	if err != nil {
 		w.Fatal(err)
-	}
-	jobID = uuid.NewString()
-	now := v1alpha1.Now()
-	patch := w.marshal(object{"status": object{
-		"jobID": jobID, "jobIDGenerationTime": now, "observedGeneration": item.Status.ObservedGeneration,
-		"transitionTimes": object{"triggerTime": now, "initTime": nil, "finishedTime": nil},
-	}})
-	if err := admin.Status().Patch(w.Context(), item, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		w.Fatalf("set a job for deploy item %s: %v", name, err)
 	}
 	return jobID
 }
@@ -174,7 +168,7 @@ func (w *world) await(name, what string, condition func(*v1alpha1.DeployItem) bo
 		if item, err = w.find(name); err != nil || condition(item) {
 			return "", err
 		}
-		return describe(item), nil
+		return testenv.Describe(item), nil
 	})
 	return item
 }
@@ -183,7 +177,7 @@ func (w *world) await(name, what string, condition func(*v1alpha1.DeployItem) bo
 func (w *world) awaitWord(name, text string) {
 	w.Helper()
 	w.await(name, fmt.Sprintf("saying %q", text), func(i *v1alpha1.DeployItem) bool {
-		return strings.Contains(describe(i), text)
+		return strings.Contains(testenv.Describe(i), text)
 	})
 }
 
@@ -192,7 +186,7 @@ func (w *world) finish(name, jobID string, phase v1alpha1.DeployItemPhase) *v1al
 	w.Helper()
 	item := w.await(name, "finished", func(i *v1alpha1.DeployItem) bool { return i.Status.JobIDFinished == jobID })
 	if item.Status.Phase != phase {
-		w.Fatalf("deploy item %s: expected phase %s, but found %s", name, phase, describe(item))
+		w.Fatalf("deploy item %s: expected phase %s, but found %s", name, phase, testenv.Describe(item))
 	}
 	return item
 }
@@ -221,17 +215,10 @@ func (w *world) fail(name string, config object, change ...func(*v1alpha1.Deploy
 }
 
 // exports returns what an item has exported; nil for nothing.
-func (w *world) exports(item *v1alpha1.DeployItem) (exports object) {
+func (w *world) exports(item *v1alpha1.DeployItem) object {
 	w.Helper()
-	if item.Status.ExportReference == nil {
-		return nil
-	}
-	secret := &corev1.Secret{}
-	key := types.NamespacedName{Namespace: item.Namespace, Name: item.Status.ExportReference.Name}
-	if err := admin.Get(w.Context(), key, secret); err != nil {
-		w.Fatal(err)
-	}
-	if err := json.Unmarshal(secret.Data["config"], &exports); err != nil {
+	exports, err := testenv.Exports(w.Context(), admin, item)
+	if err != nil {
 		w.Fatal(err)
 	}
 	return exports
@@ -245,20 +232,8 @@ func (w *world) awaitGone(name string) {
 		if apierrors.IsNotFound(err) {
 			return "", nil
 		}
-		return describe(item), err
+		return testenv.Describe(item), err
 	})
-}
-
-func describe(item *v1alpha1.DeployItem) string {
-	s := item.Status
-	text := fmt.Sprintf("phase %q, jobID %q, jobIDFinished %q", s.Phase, s.JobID, s.JobIDFinished)
-	for _, c := range s.Conditions {
-		text += fmt.Sprintf(", %s: %s", c.Type, c.Message)
-	}
-	if s.LastError != nil {
-		text += fmt.Sprintf(", last error %s: %s", s.LastError.Reason, s.LastError.Message)
-	}
-	return text
 }
 
 // eventually waits for a condition, which returns "" when it holds and else what is there instead. What is not there

@@ -47,6 +47,7 @@ func (reader) Reconcile(_ context.Context, req *sdk.Request) (*sdk.Response, err
 }
 
 // A plugin is verified with the confinement of a host: it can do there what it can do on a host.
+// Rule (operators-guide.md#plugins): A file in the plugin directory is passed over, and named, if it is no program.
 func TestVerifyConfines(t *testing.T) {
 	t.Parallel()
 	if sandbox.Supported().ABI == 0 {

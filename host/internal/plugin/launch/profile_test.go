@@ -60,6 +60,7 @@ func TestConfinement(t *testing.T) {
 	}
 }
 
+// Rule (SECURITY.md#plugins): With verification a program without a checksum in the configuration is refused.
 func TestCheckSum(t *testing.T) {
 	t.Parallel()
 	found := sha256.Sum256([]byte("program"))

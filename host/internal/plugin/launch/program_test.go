@@ -88,6 +88,7 @@ func TestOpenProgram(t *testing.T) {
 	}
 }
 
+// Rule (SECURITY.md#plugins): A file is not run if others can write it.
 func TestCheckFile(t *testing.T) {
 	t.Parallel()
 	self := os.Getuid()
@@ -136,6 +137,7 @@ func TestCheckFile(t *testing.T) {
 }
 
 // Each start runs what was loaded: neither a new file nor new content of the old one.
+// Rule (SECURITY.md#plugins): The bytes of the check are the bytes of the running program.
 func TestOpenAgain(t *testing.T) {
 	t.Parallel()
 	for change, want := range map[string]string{"another file": "", "another content": "was changed since it was loaded"} {

@@ -38,6 +38,7 @@ func TestPluginToHost(t *testing.T) {
 }
 
 // Not parallel: it changes the environment of the whole process.
+// Rule (SECURITY.md#plugins): The environment of a plugin is an allow-list.
 func TestEnvironmentIsAnAllowList(t *testing.T) { //nolint:paralleltest // see above
 	for _, name := range []string{"AWS_SECRET_ACCESS_KEY", "KUBECONFIG", "PLUGIN_UNIX_SOCKET_DIR", "HOME",
 		"PLUGIN_PROTOCOL_VERSIONS", "PERGOLA_LOG_LEVEL"} {

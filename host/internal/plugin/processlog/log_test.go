@@ -159,6 +159,7 @@ func TestLogOfNoRecords(t *testing.T) {
 }
 
 // Whatever the plugin writes, the host's own attributes stay the host's.
+// Rule (SECURITY.md#plugins): A plugin cannot forge the host's keys in the log.
 func TestLogKeysAreNotForged(t *testing.T) {
 	t.Parallel()
 	runLogCases(t, map[string]logCase{
@@ -180,6 +181,7 @@ func TestLogKeysAreNotForged(t *testing.T) {
 }
 
 // Nothing that a plugin writes redraws an operator's terminal, in either format of the host's log.
+// Rule (SECURITY.md#plugins): The log shows texts of plugins as plain text.
 func TestLogIsPlainText(t *testing.T) {
 	t.Parallel()
 	const nasty = "a\xff\xfeb\x00\x07\x1b[2J\x7f\u009b2J\u202e\u2028"

@@ -54,6 +54,7 @@ type attempt struct {
 	since         int
 }
 
+// Rule (SECURITY.md#plugins): A confined plugin reads neither the host's token nor other plugins' files.
 func TestConfinedProgram(t *testing.T) {
 	needsLandlock(t, 1)
 	for name, uid := range map[string]int{"as this user": os.Getuid(), "as a user without rights": nobody} {
@@ -154,6 +155,7 @@ func TestProgramWithoutConfinement(t *testing.T) {
 	}
 }
 
+// Rule (SECURITY.md#plugins): With `confinement.mode: required` nothing runs where the kernel cannot confine.
 func TestRequiredNeedsLandlock(t *testing.T) {
 	_, err := command(t.Context(), Spec{Program: openFile(t, "/proc/self/exe"), Path: "p", Confinement: Required},
 		Support{Reason: "the kernel is too old"})

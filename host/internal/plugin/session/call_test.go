@@ -32,6 +32,7 @@ func unknown(number protowire.Number, value []byte) *deployerv1.PluginMessage {
 // errRefusal is an error of gRPC with a long text.
 var errRefusal = status.Error(codes.FailedPrecondition, strings.Repeat("ü", hostside.MaxMessage))
 
+// Rule (protocol.md#rules): The error about a text outside UTF-8, of a plugin without the sdk, names the field.
 func TestCallsThatBreakTheProtocol(t *testing.T) {
 	t.Parallel()
 	// As of a library that does not check its texts: message is field 2 of Progress, which is field 1.

@@ -139,6 +139,7 @@ func TestReports(t *testing.T) {
 }
 
 // The plugin learns whether its provider status is saved, and why it is not.
+// Rule (plugin-authors.md#provider-status): The deployer's provider status is saved when the deployer asks for it.
 func TestSaveProviderStatus(t *testing.T) {
 	t.Parallel()
 	for told, err := range map[string]error{

@@ -82,6 +82,8 @@ func TestStart(t *testing.T) {
 		change func(*Call)
 		want   *deployerv1.Start
 	}{
+		// Rule (SECURITY.md#plugins): A plugin gets credentials of the Context only if it asks for them.
+		// Rule (SECURITY.md#plugins): A plugin gets the ConfigMap in `ocmConfig` of the Context only if it asks for it.
 		"nothing asked for": {reason: "the item is whole, and the Context has no credentials", want: base(
 			func(*deployerv1.Start) {})},
 		"documents": {reason: "they come beside the item", takes: hostside.Capabilities{SeparateDocuments: true},

@@ -73,6 +73,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// Rule (operators-guide.md#status-page): The status page changes nothing.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	served := open(t, newSources())

@@ -124,6 +124,8 @@ func TestUnpackRefusesWhatIsInTheWay(t *testing.T) {
 	}
 }
 
+// Rule (SECURITY.md#authors-of-items): An archive of the container deployer with links, or with paths out of it, is
+// refused.
 func TestUnpackRefuses(t *testing.T) {
 	t.Parallel()
 	var many, manyDirs []entry

@@ -146,6 +146,7 @@ func shopWith(r written.Resource) written.Version {
 }
 
 // TestBlueprints: a blueprint is found in each form.
+// Rule (container.md#components): A blueprint of a component is found in each form.
 func TestBlueprints(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -178,6 +179,7 @@ func TestBlueprints(t *testing.T) {
 }
 
 // TestDescriptors: the list has a component and all that it refers to, each once, wherever the item says that they are.
+// Rule (container.md#components): A container gets the descriptors of a component and of all its references, each once.
 func TestDescriptors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -265,6 +267,7 @@ func TestInlineBlueprints(t *testing.T) {
 }
 
 // TestFindRefuses: what cannot be right ends the job; what may heal by itself is retried.
+// Rule (container.md#components): A wrong component or blueprint ends the job of its item; a missing one is retried.
 func TestFindRefuses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -39,6 +39,7 @@ func TestFiles(t *testing.T) {
 		want       map[string]string
 	}{
 		"empty": {reason: "a blueprint may have no files", filesystem: tree{}, want: map[string]string{}},
+		// Rule (container.md#provider-configuration): Files of a blueprint: an object is a directory.
 		"object": {
 			reason: "objects are directories", filesystem: tree{
 				"blueprint.yaml": "kind: Blueprint\n", "a": tree{"b": tree{"c": ""}, "d": "e"}, "empty": tree{},
@@ -49,6 +50,7 @@ func TestFiles(t *testing.T) {
 			reason: "Landscaper's users write it as YAML", filesystem: "blueprint.yaml: |\n  kind: Blueprint\na: {b: c}\n",
 			want: map[string]string{"blueprint.yaml": "kind: Blueprint\n", "a/b": "c"},
 		},
+		// Rule (container.md#provider-configuration): Files of a blueprint: other values are files in YAML.
 		"values": {
 			reason:     "anything else is the content of a YAML file",
 			filesystem: tree{"number": 5, "list": []any{"a", tree{"b": true}}, "truth": false, "nothing": nil, "float": 1.5},

@@ -23,6 +23,7 @@ import (
 
 // TestStateOfLandscaper: the first run goes on with what Landscaper has left, which goes with the deploy item, so that
 // no other one of its name begins with it. One that is not complete is no state to begin with.
+// Rule (container.md#for-operators): State of Landscaper is restored in the first run, and removed with the item.
 func TestStateOfLandscaper(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -82,6 +83,7 @@ func TestStateOfLandscaper(t *testing.T) {
 }
 
 // TestDeletionOfAnItemOfLandscaper: the image is run although this deployer has never run it before.
+// Rule (container.md#deletion): The container deployer runs the image for a deletion.
 func TestDeletionOfAnItemOfLandscaper(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -100,6 +102,7 @@ func TestDeletionOfAnItemOfLandscaper(t *testing.T) {
 }
 
 // TestDeletionOfWhatWasNeverBegun needs neither the image nor the host cluster.
+// Rule (container.md#deletion): A deletion does not run the image if no job was ever started.
 func TestDeletionOfWhatWasNeverBegun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -112,6 +115,7 @@ func TestDeletionOfWhatWasNeverBegun(t *testing.T) {
 }
 
 // TestKeptPod: it stays for a look at it, until the next run, and holds nothing up.
+// Rule (container.md#for-operators): `debug.keepPod` keeps the last Pod until the next run.
 func TestKeptPod(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -128,6 +132,7 @@ func TestKeptPod(t *testing.T) {
 }
 
 // TestAnotherNamespace: an operator moves the Pods, and the state comes along.
+// Rule (container.md#for-operators): An item takes its state along to another namespace for Pods.
 func TestAnotherNamespace(t *testing.T) {
 	t.Parallel()
 	w, other := newWorld(t), newWorld(t)
@@ -154,6 +159,7 @@ func TestAnotherNamespace(t *testing.T) {
 }
 
 // TestRenewal: a Pod that runs for long gets another token before the first one ends.
+// Rule (container.md#credentials-in-the-pod): The token of `wait` is renewed while a Pod runs.
 func TestRenewal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -188,6 +194,7 @@ func TestRenewal(t *testing.T) {
 }
 
 // TestNotGranted: the job waits for the operator, and goes on then.
+// Rule (container.md#jobs-and-errors): A job waits for access to the host cluster.
 func TestNotGranted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -227,6 +234,7 @@ func TestResultDeleted(t *testing.T) {
 
 // TestHoldings: what is kept is told with the deploy item, and what nobody needs is removed, of this installation
 // alone.
+// Rule (container.md#for-operators): Garbage collection removes objects of this installation without a DeployItem.
 func TestHoldings(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -321,6 +329,7 @@ func TestSpecChangesMeanwhile(t *testing.T) {
 
 // TestTimeIsUp: a Pod that never gets a node is stopped when the time of its job is over, and what belongs to it is
 // removed.
+// Rule (container.md#jobs-and-errors): A Pod has the time of its job and no more.
 func TestTimeIsUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

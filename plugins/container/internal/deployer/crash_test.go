@@ -12,6 +12,7 @@ import (
 // TestCrashAtEachStep kills the plugin before each request that writes, each status that it saves and each result.
 // Whoever comes next brings the job to its end: main has run once for it, with the state of the run before, and
 // nothing is left but what is meant to be.
+// Rule (container.md#jobs-and-errors): The image runs at most once per job, whichever step goes wrong.
 func TestCrashAtEachStep(t *testing.T) {
 	t.Parallel()
 	kept := []string{"Secret result", "Secret state"}

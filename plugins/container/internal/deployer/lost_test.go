@@ -24,6 +24,7 @@ import (
 
 // TestPodGone: an image that has run is not run again, also when somebody has removed the Pod with force, so that
 // nothing of it is there.
+// Rule (container.md#jobs-and-errors): The image is not run again when its Pod is lost.
 func TestPodGone(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -111,6 +112,8 @@ func (w *world) change(item *landscaper.DeployItem, how func(*v1alpha1.ProviderS
 
 // TestTargetChanged: what was begun on one cluster is not begun once more on another one to which the Target leads
 // meanwhile.
+// Rule (container.md#jobs-and-errors): A job fails with `TargetChanged` on another cluster than that of its Pod or
+// state.
 func TestTargetChanged(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -178,6 +181,7 @@ func TestTargetChanged(t *testing.T) {
 }
 
 // TestGivenUp: a Pod that will not start is stopped before its job fails.
+// Rule (container.md#jobs-and-errors): A Pod without a start is stopped before its job fails.
 func TestGivenUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

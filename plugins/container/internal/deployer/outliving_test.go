@@ -37,6 +37,8 @@ func (w *world) outlived() *landscaper.DeployItem {
 
 // TestUploadBesideOthers: exports and state are uploaded although a container goes on beside main, which may not end
 // when it is asked to. The Pod is stopped after that.
+// Rule (container.md#jobs-and-errors): Exports and state are uploaded while another container goes on, whatever it does
+// at its end.
 func TestUploadBesideOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -110,6 +110,7 @@ func documented(t *testing.T) (all []string) {
 
 // TestRights: a deployer that does all that it can do is refused nothing, and uses each right of the documentation:
 // one that it does not use is one too many.
+// Rule (container.md#for-operators): The deployer needs the rights of the page, and uses each of them.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -14,6 +14,8 @@ const acceptLoss = "container.pergola.dev/accept-lost-state"
 
 // TestStateIsLost: after a run whose state could not be kept, no run begins with the older one before the item accepts
 // the loss of that very run, and the failure says so.
+// Rule (container.md#lost-state): No run begins with an older state than that of the last run, unless the item accepts
+// the loss.
 func TestStateIsLost(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -103,6 +105,7 @@ func TestNoStateIsLost(t *testing.T) {
 
 // TestStateAboveTheLimit: an image does not run when its state could not be kept even as it is, until the operator has
 // raised the limit again.
+// Rule (container.md#jobs-and-errors): An image does not run with a state above the limit.
 func TestStateAboveTheLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -93,6 +93,7 @@ func TestServes(t *testing.T) {
 }
 
 // TestAddCredentials: a Pod gets the credentials for its own image, and those that are named first count.
+// Rule (container.md#provider-configuration): A Pod gets only credentials for the registry of its image.
 func TestAddCredentials(t *testing.T) {
 	t.Parallel()
 	const all = `{"auths":{"https://index.docker.io/v1/":{"auth":"aHVi"},"a.example.org":{"auth":"YQ=="},

@@ -76,6 +76,7 @@ func TestOver(t *testing.T) {
 				disrupted("DeletionByPodGC", "node not found")),
 			want: ReasonDeleted, says: []string{"DeletionByPodGC: node not found"}, codes: []landscaper.ErrorCode{noRetry},
 		},
+		// Rule (container.md#jobs-and-errors): Refused exports or state are `OutputRefused`.
 		"output refused": {
 			reason: "an export would be missing", pod: podThat(ended(layout.MainContainer, 0, "Completed", "")),
 			report: &layout.Report{Errors: []string{"exports are too long", "state has a link"}},
@@ -83,6 +84,7 @@ func TestOver(t *testing.T) {
 				"exports are too long; state has a link",
 			}, codes: []landscaper.ErrorCode{mistake},
 		},
+		// Rule (container.md#jobs-and-errors): A nonzero exit code is `ContainerFailed`, with the last lines.
 		"failed": {
 			reason: "a user sees code and last words", pod: podThat(ended(layout.MainContainer, 3, "Error", "line\n")),
 			report: reported,
@@ -90,6 +92,7 @@ func TestOver(t *testing.T) {
 				"Pod runs/shop", "exit code 3 (Error)",
 			}, said: "line", codes: []landscaper.ErrorCode{noRetry},
 		},
+		// Rule (container.md#jobs-and-errors): A command missing in the image is `ContainerCannotStart`.
 		"not started": {
 			reason: "its exit code would be nobody's, and its last words those of the node",
 			pod: podThat(ended(layout.MainContainer, 128, "StartError", "failed to start containerd task: context "+
@@ -99,6 +102,7 @@ func TestOver(t *testing.T) {
 			},
 			codes: []landscaper.ErrorCode{noRetry},
 		},
+		// Rule (container.md#jobs-and-errors): A kill for memory is `OutOfMemory`.
 		"out of memory": {
 			reason: "Kubernetes says so", pod: podThat(ended(layout.MainContainer, 137, "OOMKilled", "")), report: reported,
 			want: ReasonOutOfMemory, says: []string{
@@ -119,11 +123,14 @@ func TestOver(t *testing.T) {
 			reason: "who knows by whom", pod: podThat(ended(layout.MainContainer, 137, "Error", "")), report: reported,
 			want: ReasonContainerFailed, says: []string{"exit code 137 (Error)"}, codes: []landscaper.ErrorCode{noRetry},
 		},
+		// Rule (container.md#contract-with-the-image): A run has succeeded if it ended before its Pod was asked to.
 		"deadline after the end": {
 			reason: "the kubelet has stopped what was done long before",
 			pod: podThat(phase(corev1.PodFailed), reason("DeadlineExceeded", ""), within(60*time.Second), startedAt(began),
 				ended(layout.MainContainer, 0, "Completed", ""), finishedAt(began.Add(50*time.Second))), report: reported,
 		},
+		// Rule (container.md#contract-with-the-image): A run without a certain end counts as failed, also with exit
+		// code 0.
 		"deadline at the end": {
 			reason: "it may have been asked to end",
 			pod: podThat(phase(corev1.PodFailed), reason("DeadlineExceeded", ""), within(60*time.Second), startedAt(began),
@@ -143,6 +150,7 @@ func TestOver(t *testing.T) {
 				"exit code 137 (OOMKilled): packing state",
 			}, codes: []landscaper.ErrorCode{noRetry},
 		},
+		// Rule (container.md#jobs-and-errors): A container counts as out of memory only if the kubelet says so.
 		"killed with a limit": {
 			reason: "the kubelet does not always say so",
 			pod: podThat(ended(layout.MainContainer, 137, "Error", ""), func(p *corev1.Pod) {
@@ -153,12 +161,14 @@ func TestOver(t *testing.T) {
 			want: ReasonContainerFailed, says: []string{"exit code 137", "perhaps", "resources.limits.memory"},
 			codes: []landscaper.ErrorCode{noRetry},
 		},
+		// Rule (container.md#jobs-and-errors): An evicted Pod has the reason of Kubernetes.
 		"evicted": {
 			reason: "who is asked to end may end well with nothing done, and Kubernetes says why", report: reported,
 			pod: podThat(phase(corev1.PodFailed), reason("Evicted", "low on memory"),
 				ended(layout.MainContainer, 0, "Completed", ""), finishedAt(began)),
 			want: "Evicted", says: []string{"low on memory"}, codes: []landscaper.ErrorCode{noRetry},
 		},
+		// Rule (container.md#jobs-and-errors): A failure of `init` is `InitFailed`.
 		"init failed": {
 			reason: "main has never run", pod: podThat(phase(corev1.PodFailed),
 				ended(layout.InitContainer, 1, "Error", "the archive is damaged"),
@@ -167,6 +177,7 @@ func TestOver(t *testing.T) {
 				"container init", "the archive is damaged",
 			}, codes: []landscaper.ErrorCode{noRetry},
 		},
+		// Rule (container.md#jobs-and-errors): A Pod without the API server fails as `APIServerUnreachable`.
 		"API server unreachable": {
 			reason: "main would have worked for nothing",
 			pod: podThat(phase(corev1.PodFailed), ended(layout.InitContainer, 3, "Error", "dial tcp 10.0.0.1:443: i/o timeout"),
@@ -182,6 +193,7 @@ func TestOver(t *testing.T) {
 			want:   ReasonInitFailed, says: []string{"container init of Pod runs/shop has failed: exit code 1 (no reason)"},
 			codes: []landscaper.ErrorCode{noRetry},
 		},
+		// Rule (container.md#jobs-and-errors): A missing upload of exports is `ResultLost`.
 		"result lost": {
 			reason: "succeeding without exports would be a lie",
 			pod: podThat(phase(corev1.PodSucceeded), ended(layout.WaitContainer, 1, "Error", "the API server refuses"),
@@ -197,6 +209,7 @@ func TestOver(t *testing.T) {
 			reason: "there is always something to say", pod: podThat(phase(corev1.PodFailed)),
 			want: ReasonPodFailed, says: []string{"does not say why"}, codes: []landscaper.ErrorCode{noRetry},
 		},
+		// Rule (container.md#jobs-and-errors): A Pod at the end of its time is `DeadlineExceeded`.
 		"deadline": {
 			reason: "it is the job that has taken too long", pod: podThat(phase(corev1.PodFailed),
 				reason("DeadlineExceeded", ""), ended(layout.MainContainer, 143, "Error", "bye")),
@@ -204,6 +217,7 @@ func TestOver(t *testing.T) {
 				landscaper.ErrorTimeout, noRetry,
 			},
 		},
+		// Rule (container.md#jobs-and-errors): A deleted Pod is `PodDeleted`.
 		"deleted": {
 			reason: "nobody runs an image twice by himself", pod: podThat(phase(corev1.PodFailed), deletedAt(began),
 				ended(layout.MainContainer, 143, "Error", "bye")), report: reported,
@@ -255,6 +269,7 @@ func TestGivesUp(t *testing.T) {
 				waits(layout.WaitContainer, "CrashLoopBackOff", "back-off 10s")), after: patience,
 			want: ReasonCannotStart, says: []string{"container wait", "CrashLoopBackOff"},
 		},
+		// Rule (container.md#for-operators): `imagePullPatience` says how long the pull of an image may fail.
 		"pull fails": {
 			reason: "patience has an end", pod: podThat(phase(corev1.PodPending),
 				waits(layout.MainContainer, "ImagePullBackOff", "not found")), after: patience,

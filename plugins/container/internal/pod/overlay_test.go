@@ -28,10 +28,12 @@ func TestOverlay(t *testing.T) {
 				pod.Spec.PriorityClassName, pod.Spec.RestartPolicy = "low", corev1.RestartPolicyOnFailure
 			},
 		},
+		// Rule (container.md#for-operators): `podTemplate` adds labels and annotations.
 		"labels": {
 			reason: "those of the operator come on top", overlay: `{"metadata":{"labels":{"team":"a"},"annotations":{"b":"c"}}}`,
 			change: func(pod *corev1.Pod) { pod.Labels["team"], pod.Annotations["b"] = "a", "c" },
 		},
+		// Rule (container.md#for-operators): `podTemplate` merges containers by name.
 		"container": {
 			reason:  "containers are told apart by their names",
 			overlay: `{"spec":{"containers":[{"name":"main","resources":{"limits":{"memory":"1Gi"}}}]}}`,
@@ -39,6 +41,7 @@ func TestOverlay(t *testing.T) {
 				pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
 			},
 		},
+		// Rule (container.md#for-operators): `podTemplate` cannot change the name of a Pod.
 		"name": {
 			reason: "by these the Pod is found",
 			overlay: `{"metadata":{"name":"mine","namespace":"others","finalizers":null,` +

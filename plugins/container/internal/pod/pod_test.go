@@ -87,12 +87,14 @@ func TestMounts(t *testing.T) {
 		template *Template
 		want     map[string][]string
 	}{
+		// Rule (container.md#credentials-in-the-pod): `main` has no token.
 		"plain": {
 			reason: "main needs no access to a cluster", template: template(),
 			want: map[string][]string{
 				"init": {"shared", "input", "authorities"}, "wait": {"shared", "access"}, "main": {"shared"},
 			},
 		},
+		// Rule (container.md#credentials-in-the-pod): `main` has a token only with `serviceAccountName`.
 		"account": {
 			reason: "an account is for main", template: template(withAccount),
 			want: map[string][]string{

@@ -180,6 +180,7 @@ func TestWaiting(t *testing.T) {
 				"but these have not: proxy",
 			outliving: []string{"proxy"},
 		},
+		// Rule (container.md#jobs-and-errors): The end of `main` ends a run, also if a container beside it goes on.
 		"another one goes on and on": {
 			reason: "nothing is uploaded before it ends", after: 10 * time.Second,
 			pod: podThat(running(layout.WaitContainer), ended(layout.MainContainer, 0, "Completed", ""),
@@ -200,6 +201,7 @@ func TestWaiting(t *testing.T) {
 				ended(layout.MainContainer, 1, "Error", "")),
 			want: "exports and state of Pod runs/shop to be uploaded",
 		},
+		// Rule (container.md#jobs-and-errors): A failing image pull ends the job only after some time.
 		"pull fails at first": {
 			reason: "registries fail now and then", pod: podThat(phase(corev1.PodPending),
 				waits(layout.MainContainer, "ErrImagePull", "503")), after: 59 * time.Second,

@@ -79,6 +79,7 @@ func TestStateLost(t *testing.T) {
 }
 
 // TestStateLostInTime: the deployer stops a Pod whose time is up as others do who delete it.
+// Rule (container.md#lost-state): A run stopped at its timeout loses its state if that was not uploaded.
 func TestStateLostInTime(t *testing.T) {
 	t.Parallel()
 	p := podThat(deletedAt(began.Add(302*time.Second)), ended(layout.MainContainer, 143, "Error", ""),
@@ -89,6 +90,7 @@ func TestStateLostInTime(t *testing.T) {
 }
 
 // TestNoStateToLose: an image that keeps no state loses none, unless it has removed what it began with.
+// Rule (container.md#lost-state): An image without a state loses none.
 func TestNoStateToLose(t *testing.T) {
 	t.Parallel()
 	p := podThat(ended(layout.MainContainer, 0, "Completed", ""),

@@ -55,6 +55,7 @@ func TestReadExports(t *testing.T) {
 	}
 }
 
+// Rule (container.md#contract-with-the-image): Exports must be an object without duplicates.
 func TestReadExportsRefuses(t *testing.T) {
 	t.Parallel()
 	for reason, file := range map[string]string{

@@ -66,6 +66,7 @@ func TestContainerStatus(t *testing.T) {
 				State: &corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no ***"}},
 			},
 		},
+		// Rule (container.md#jobs-and-errors): `podStatus` has the container states as in Landscaper.
 		"running": {
 			reason: "Landscaper says so, too", state: corev1.ContainerState{
 				Running: &corev1.ContainerStateRunning{StartedAt: started},
@@ -99,6 +100,7 @@ func TestContainerStatus(t *testing.T) {
 				},
 			},
 		},
+		// Rule (SECURITY.md#secrets): The last lines of a container hide its input.
 		"cut": {
 			reason: "the kubelet keeps the last bytes, so that a message may begin within a secret",
 			state: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{

@@ -20,6 +20,7 @@ func TestRejections(t *testing.T) {
 		err    error
 		want   bool
 	}{
+		// Rule (container.md#jobs-and-errors): A Pod rejected as invalid fails the job.
 		{"it is not valid", apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "shop", nil), true},
 		{"it cannot be read", apierrors.NewBadRequest("no Pod"), true},
 		{"it is too large", apierrors.NewRequestEntityTooLargeError("limit is 3145728"), true},

@@ -72,6 +72,8 @@ func (w *world) fetchKey(t *testing.T, key string, req chartsource.Request) ([]b
 var shopKey = components.Key(shop, version, "chart")
 
 // TestComponents: a chart is found in each form in which the libraries of the component model write it.
+// Rule (helm.md#charts-of-components): A chart of a component is found in each form of the libraries of the component
+// model.
 func TestComponents(t *testing.T) {
 	t.Parallel()
 	registry := chartserver.StartRegistry(t, withLogin)
@@ -148,6 +150,7 @@ func TestComponents(t *testing.T) {
 
 // TestComponentRequests: an unchanged component costs one request for a manifest, beside that of a chart by its tag, and
 // many items share them.
+// Rule (helm.md#charts-of-components): An unchanged component costs one request for a manifest per job.
 func TestComponentRequests(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -184,6 +187,8 @@ func TestComponentRequests(t *testing.T) {
 }
 
 // TestComponentRefuses: what cannot be right ends this job, and says what has to be changed.
+// Rule (helm.md#charts-of-components): A wrong component or chart of one ends the job of its item, with the necessary
+// change.
 func TestComponentRefuses(t *testing.T) {
 	t.Parallel()
 	registry := chartserver.StartRegistry(t, chartserver.Options{})
@@ -236,6 +241,7 @@ func TestComponentRefuses(t *testing.T) {
 }
 
 // TestComponentPlaces: places are asked in their order; the next one only if one has no such version.
+// Rule (helm.md#charts-of-components): The next place of components is asked only if one does not have the version.
 func TestComponentPlaces(t *testing.T) {
 	t.Parallel()
 	empty := chartserver.StartRegistry(t, chartserver.Options{})
@@ -290,6 +296,7 @@ func TestComponentPlaces(t *testing.T) {
 
 // TestComponentCredentials: of several logins those that are refused do not matter, and none gets to another server that
 // a descriptor names.
+// Rule (helm.md#charts-of-components): A login for a component goes to no other server of its descriptor.
 func TestComponentCredentials(t *testing.T) {
 	t.Parallel()
 	registry := chartserver.StartRegistry(t, withLogin)

@@ -106,6 +106,7 @@ func TestRegistryRefuses(t *testing.T) {
 }
 
 // TestRegistryLeaksNothing: blobs are elsewhere, and nobody there gets credentials.
+// Rule (SECURITY.md#secrets): Credentials for charts go nowhere but to their server.
 func TestRegistryLeaksNothing(t *testing.T) {
 	t.Parallel()
 	for _, auth := range []chartserver.Auth{chartserver.Basic, chartserver.Bearer} {
@@ -141,6 +142,7 @@ func TestRegistryLeaksNothing(t *testing.T) {
 	}
 }
 
+// Rule (helm.md#charts): A tag is resolved in each job, and the result is shared for some seconds.
 func TestRegistryTags(t *testing.T) {
 	t.Parallel()
 	registry := chartserver.StartRegistry(t, chartserver.Options{})
@@ -167,6 +169,7 @@ func TestRegistryTags(t *testing.T) {
 }
 
 // TestRegistryKnowsWhoAsks: who has other credentials, or none, does not get what was fetched with some.
+// Rule (SECURITY.md#authors-of-items): A chart fetched with credentials is given only to items with the same ones.
 func TestRegistryKnowsWhoAsks(t *testing.T) {
 	t.Parallel()
 	registry := chartserver.StartRegistry(t, chartserver.Options{Auth: chartserver.Basic, User: user, Password: password})

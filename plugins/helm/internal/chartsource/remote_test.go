@@ -137,6 +137,7 @@ func TestSlowIsNotStalled(t *testing.T) {
 }
 
 // TestRemoteArchiveQuotesNothing: what an internal server says does not get into an error.
+// Rule (SECURITY.md#secrets): Texts of a server with charts are not repeated.
 func TestRemoteArchiveQuotesNothing(t *testing.T) {
 	t.Parallel()
 	files := chartserver.StartFiles(t, chartserver.Options{PlainHTTP: true})

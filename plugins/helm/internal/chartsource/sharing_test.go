@@ -157,6 +157,7 @@ func TestNoSource(t *testing.T) {
 }
 
 // TestAbandonedDownloads: a download ends with the last caller that wants it, and leaves nothing.
+// Rule (helm.md#for-operators): A download ends with its last job.
 func TestAbandonedDownloads(t *testing.T) {
 	t.Parallel()
 	var open atomic.Int32
@@ -192,6 +193,7 @@ func TestAbandonedDownloads(t *testing.T) {
 }
 
 // TestUnfinishedDownloadsCount: what is being downloaded is part of the cache's size, and one download always has room.
+// Rule (helm.md#for-operators): A running download counts in the size of the cache.
 func TestUnfinishedDownloadsCount(t *testing.T) {
 	t.Parallel()
 	files := chartserver.StartFiles(t, chartserver.Options{PlainHTTP: true})

@@ -16,6 +16,7 @@ import (
 
 // TestDefinitions: those of crds/ are Helm's affair with a release, which creates them and no more, and ordinary
 // objects without.
+// Rule (helm.md#releases): `crds/` is created by the first installation, and neither updated nor deleted.
 func TestDefinitions(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, w *world) {
@@ -49,6 +50,7 @@ func TestDefinitions(t *testing.T) {
 }
 
 // TestSchemaOfValues: the error names the chart and the paths, and repeats no value; skipSchemaValidation does without.
+// Rule (helm.md#releases): `values.schema.json` is validated first, and the error shows no values.
 func TestSchemaOfValues(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, w *world) {
@@ -67,6 +69,7 @@ func TestSchemaOfValues(t *testing.T) {
 }
 
 // TestKeep: an object with helm.sh/resource-policy: keep stays, when the chart drops it and when the item is deleted.
+// Rule (helm.md#deletion): An object with `helm.sh/resource-policy: keep` stays.
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, w *world) {
@@ -89,6 +92,8 @@ func TestKeep(t *testing.T) {
 
 // TestKeptAsHelmDoes: what a chart drops stays if the object says so on the target, and only then; what goes with the
 // item stays if the chart said so, whatever the case.
+// Rule (helm.md#releases): Templates dropped by the new version are deleted, unless the object on the target says
+// `keep`.
 func TestKeptAsHelmDoes(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, w *world) {
@@ -105,6 +110,7 @@ func TestKeptAsHelmDoes(t *testing.T) {
 }
 
 // TestLookup: a template finds what is on the target, so that a random password is made once.
+// Rule (helm.md#without-a-release): `lookup` reads the target.
 func TestLookup(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, w *world) {
@@ -138,6 +144,7 @@ func TestLookup(t *testing.T) {
 
 // TestNoObject: what a template renders that is no object is left out without a release, as Landscaper does, and
 // refused with one, as Helm does.
+// Rule (helm.md#without-a-release): A template without an object is ignored with an event, and an error with a release.
 func TestNoObject(t *testing.T) {
 	t.Parallel()
 	templates := map[string]string{
@@ -167,6 +174,7 @@ func TestNoObject(t *testing.T) {
 }
 
 // TestBrokenCharts: the error says where in the chart, and what, and hides values.
+// Rule (helm.md#troubleshooting): The error of a broken chart names the place and hides values.
 func TestBrokenCharts(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

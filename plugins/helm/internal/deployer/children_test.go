@@ -127,6 +127,7 @@ func TestRepairOfAnInstallationWithHook(t *testing.T) {
 }
 
 // TestRenderWithoutRelease: there are no revisions, and templates see an installation each time.
+// Rule (helm.md#without-a-release): Templates see an installation, with `.Release.IsInstall`.
 func TestRenderWithoutRelease(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -155,6 +156,8 @@ func TestDiffOfAnUpgrade(t *testing.T) {
 
 // TestChartThatRendersAnewEachTime: with an HTTP hook the objects are others in each call, and the job makes one
 // revision all the same.
+// Rule (helm.md#unchanged-releases-and-drift): A chart with other objects each time gets one revision per job with an
+// HTTP hook.
 func TestChartThatRendersAnewEachTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

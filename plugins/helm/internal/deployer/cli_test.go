@@ -70,6 +70,7 @@ func (h *helmCLI) chartFile(name string) string {
 
 // TestHelmCLI: what the deployer has made, people can work on with the ordinary Helm, and the deployer goes on from
 // there.
+// Rule (helm.md#releases): The Helm CLI can read and change a release; the next job reverts its upgrades.
 func TestHelmCLI(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -116,6 +117,7 @@ func TestHelmCLI(t *testing.T) {
 }
 
 // TestReleaseOfTheCLI: a release that Helm has made belongs to the deploy item that names it.
+// Rule (helm.md#releases): A release of the Helm CLI of the same chart is taken over.
 func TestReleaseOfTheCLI(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

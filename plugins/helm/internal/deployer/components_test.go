@@ -36,6 +36,8 @@ func (w *world) mustBeOf(item *landscaper.DeployItem, version, chart string) {
 
 // TestChartsOfComponents: they are foreseen, deployed, upgraded and removed as others, from a registry with a login.
 // What else may be in a component is in the tests of package chartsource.
+// Rule (helm.md#charts-of-components): A version of a component with the same chart makes no revision; the provider
+// status shows the version.
 func TestChartsOfComponents(t *testing.T) {
 	t.Parallel()
 	for name, form := range map[string]struct {

@@ -18,6 +18,7 @@ var (
 
 // TestCrashAtEachStep kills the plugin before each request that writes, each status that it saves and each result.
 // The next try ends with a clean release, or none after a deletion.
+// Rule (helm.md#recovery): An interruption at each step leaves nothing behind, and the next attempt goes on.
 func TestCrashAtEachStep(t *testing.T) {
 	t.Parallel()
 	old := configMap("shop-old", "")

@@ -20,6 +20,7 @@ import (
 // What is known to go wrong in Landscaper's deployer, as far as the tests of the single features do not show it.
 
 // TestMistakesInTheConfiguration: all of them are told at once, with their fields, before anything is asked of anybody.
+// Rule (helm.md#the-helm-deployer): All errors in a configuration are reported at once, before any request.
 func TestMistakesInTheConfiguration(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -57,6 +58,7 @@ func TestItemWithoutConfiguration(t *testing.T) {
 }
 
 // TestCustomChecks: they are looked at with a release, too, and the job says what it waits for, and ends when it comes.
+// Rule (helm.md#readiness-and-exports): A custom readiness check of the helm deployer is waited for.
 func TestCustomChecks(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, w *world) {
@@ -83,6 +85,8 @@ func TestCustomChecks(t *testing.T) {
 
 // TestExportsThatAreNotThere: a job does not succeed without its exports. What may come is waited for, what cannot come
 // is an error.
+// Rule (helm.md#readiness-and-exports): The job waits for missing exports of objects; a missing value of the chart is
+// an error.
 func TestExportsThatAreNotThere(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, w *world) {
@@ -106,6 +110,7 @@ func TestExportsThatAreNotThere(t *testing.T) {
 }
 
 // TestContinuousReconcile: the hook says when the item is due. That a job repairs what has changed is TestDrift's.
+// Rule (helm.md#the-helm-deployer): The helm deployer has schedules.
 func TestContinuousReconcile(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, w *world) {
@@ -210,6 +215,7 @@ metadata: {name: inner, namespace: {{ .Release.Namespace }}-own}
 }
 
 // TestReleaseOfAnItemThatIsGone: it is taken over if the user says so, and goes with the item that has it then.
+// Rule (helm.md#releases): `takeOwnership` takes over a release left behind by a deleted item.
 func TestReleaseOfAnItemThatIsGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

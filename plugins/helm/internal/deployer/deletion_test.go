@@ -20,6 +20,7 @@ import (
 
 // TestDeletionAfterACrash deletes an item whose release was never finished. Helm itself refuses to uninstall what is in
 // progress.
+// Rule (helm.md#recovery): A deletion after a crash removes a release that was never finished.
 func TestDeletionAfterACrash(t *testing.T) {
 	t.Parallel()
 	for name, deployed := range map[string]bool{"in the installation": false, "in an upgrade": true} {
@@ -71,6 +72,8 @@ func TestDeletionThatAHookHoldsUp(t *testing.T) {
 			codes: timedOut, says: "not gone within 1s",
 			mend: func(w *world) { w.Patch(configMaps, "last", `{"metadata":{"finalizers":null}}`) },
 		},
+		// Rule (helm.md#helm-options): `disableHooks` uninstalls without hooks, also while a hook holds the deletion
+		// up.
 		"kind that is not served": {kind: "Nothing", says: `no matches for kind "Nothing"`},
 	} {
 		t.Run(name, func(t *testing.T) {

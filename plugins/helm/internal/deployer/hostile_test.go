@@ -11,6 +11,7 @@ import (
 
 // TestHostileCharts: a chart that would do harm ends as a failed job within its limits, while other items are served.
 // Those that do it before anything is rendered are those of package helm3.
+// Rule (SECURITY.md#authors-of-items): A chart above the limits ends as a failed job, and other items go on.
 func TestHostileCharts(t *testing.T) {
 	t.Parallel()
 	kinds := charts.HostileKinds(charts.Rendering)

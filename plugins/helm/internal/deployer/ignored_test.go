@@ -93,6 +93,7 @@ func (w *world) mustNotRepair(item *landscaper.DeployItem) {
 }
 
 // TestRefusedRepair: what the target refuses to repair is drift with the reason, and neither a revision nor a failure.
+// Rule (helm.md#unchanged-releases-and-drift): A refused repair makes no revision of a release.
 func TestRefusedRepair(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -11,6 +11,8 @@ import (
 
 // TestReleaseOfAnotherInstallation: deploy items of one name in two control planes do not take each other's releases,
 // unless the user says so, or one was restored from the other.
+// Rule (helm.md#releases): An item does not take, change or delete a release of another installation, unless its user
+// says so.
 func TestReleaseOfAnotherInstallation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

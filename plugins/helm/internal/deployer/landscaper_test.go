@@ -35,6 +35,7 @@ func (w *world) resource(policy, kind, name string) object {
 }
 
 // TestReleaseOfLandscaper: its items know nothing of a release but that they have made one. It has the labels of none.
+// Rule (helm.md#releases): A release of Landscaper's deployer goes on.
 func TestReleaseOfLandscaper(t *testing.T) {
 	t.Parallel()
 	begin := func(t *testing.T) (*world, *landscaper.DeployItem) {
@@ -127,6 +128,7 @@ func TestObjectsOfLandscaperAsTheChartNamesThem(t *testing.T) {
 
 // TestObjectsOfLandscaper: those without a release are known by their label and the provider status, and what the chart
 // does not have any more goes.
+// Rule (helm.md#without-a-release): Objects of Landscaper's deployer are taken over.
 func TestObjectsOfLandscaper(t *testing.T) {
 	t.Parallel()
 	for name, job := range map[string]bool{"next job": true, "deletion": false} {

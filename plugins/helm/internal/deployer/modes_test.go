@@ -79,6 +79,7 @@ func TestTargetThatLeadsToAnotherCluster(t *testing.T) {
 }
 
 // TestExports reads values of the chart and of an object.
+// Rule (helm.md#readiness-and-exports): Exports are read from values of the chart and from objects.
 func TestExports(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, w *world) {
@@ -117,6 +118,7 @@ func TestDiff(t *testing.T) {
 }
 
 // TestModeIsKept: an item does not go from releases to objects or back.
+// Rule (helm.md#without-a-release): `helmDeployment` of an existing item cannot be changed.
 func TestModeIsKept(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(_ *testing.T, w *world) {

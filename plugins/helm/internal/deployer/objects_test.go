@@ -11,6 +11,7 @@ import (
 
 // TestUpdateStrategy: without a release the item says how objects become what the chart says. What each strategy does
 // is in the tests of package apply.
+// Rule (helm.md#without-a-release): `updateStrategy` says how objects are updated.
 func TestUpdateStrategy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -26,6 +27,7 @@ func TestUpdateStrategy(t *testing.T) {
 }
 
 // TestIgnoredFields: what has no effect in a mode is told. All such fields are in the tests of package config.
+// Rule (helm.md#the-helm-deployer): A field without effect causes an `IgnoredField` event.
 func TestIgnoredFields(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -37,6 +39,7 @@ func TestIgnoredFields(t *testing.T) {
 
 // TestDeletionGroups: without a release they say what goes, during an update as at the end. The rest is in the tests of
 // package remove.
+// Rule (helm.md#without-a-release): `deletionGroups` say which objects are deleted, for updates and deletions.
 func TestDeletionGroups(t *testing.T) {
 	t.Parallel()
 	only := func(name string) []any {
@@ -58,6 +61,7 @@ func TestDeletionGroups(t *testing.T) {
 
 // TestNamespacesOfObjects: an object that names no namespace is in that of the release, if its kind has namespaces;
 // lists are their items, and what renders to nothing is nothing.
+// Rule (helm.md#the-helm-deployer): An object without a namespace is in the namespace of the release.
 func TestNamespacesOfObjects(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, w *world) {
@@ -99,6 +103,7 @@ items:
 
 // TestNamespaceOfTheRelease: it has to be there, unless it may be created, and stays then; one that is there is left as
 // it is.
+// Rule (helm.md#the-helm-deployer): `createNamespace` creates the namespace of a release, and it stays.
 func TestNamespaceOfTheRelease(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, w *world) {
@@ -140,6 +145,7 @@ func TestNamespaceOfTheRelease(t *testing.T) {
 
 // TestItemsOfOneNamespace: several items may create their namespace. The first one does, and they leave each other
 // alone.
+// Rule (helm.md#without-a-release): The namespace of `createNamespace` may be shared by several items.
 func TestItemsOfOneNamespace(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, w *world) {

@@ -47,6 +47,7 @@ func TestOptionsReachHelm(t *testing.T) {
 }
 
 // TestTimeoutOfAHook: the option ends the wait for a hook that hangs, long before the item's time is up.
+// Rule (helm.md#helm-options): A `timeout` ends the wait for a hook.
 func TestTimeoutOfAHook(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -74,6 +75,7 @@ func TestAtomic(t *testing.T) {
 		installs, says   string
 		greets           any // after the failed upgrade
 	}{
+		// Rule (helm.md#helm-options): `atomic` uninstalls a failed installation and rolls back a failed upgrade.
 		"atomic": {
 			reason: "as if nothing had been tried", atomic: true,
 			install: nil, installs: "has been uninstalled due to atomic being set",
@@ -114,6 +116,7 @@ func TestAtomic(t *testing.T) {
 // TestWait: with the option Helm waits, and says what for when its time is up. Without it no process is held meanwhile.
 func TestWait(t *testing.T) {
 	t.Parallel()
+	// Rule (helm.md#helm-options): With `wait` Helm waits until objects are ready.
 	t.Run("by Helm", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
@@ -123,6 +126,8 @@ func TestWait(t *testing.T) {
 		w.mustHave("1 failed")
 		w.MustDelete(item)
 	})
+	// Rule (helm.md#helm-options): The error of a wait of Helm names the objects not ready, and no other line of its
+	// log.
 	t.Run("last state", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
@@ -135,6 +140,7 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}
 		w.MustFail(w.call(item), timedOut,
 			"context deadline exceeded: PersistentVolumeClaim is not bound: "+w.Namespace+"/data")
 	})
+	// Rule (helm.md#helm-options): Without `wait` the deployer waits after Helm has finished.
 	t.Run("by the deployer", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
@@ -146,6 +152,7 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}
 }
 
 // TestWaitForTheEnd: an object with a finalizer is waited for, by Helm or by the deployer.
+// Rule (helm.md#deletion): A deletion waits until the objects are gone.
 func TestWaitForTheEnd(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -189,6 +196,7 @@ func TestTakeOwnership(t *testing.T) {
 		"nobody's": {reason: "it is made by hand", others: func(w *world) {
 			w.create("shop-plain-greeting", object{"greeting": "mine"})
 		}},
+		// Rule (helm.md#helm-options): Without `takeOwnership` an object of another release is an error.
 		"of another release": {reason: "another item deploys it", others: func(w *world) {
 			static := configMap("shop-plain-greeting", "", "data: {greeting: mine}")
 			w.MustSucceed(w.itemOf("other", w.config(chart("plain", static), nil, object{"name": "other"})))
@@ -210,6 +218,7 @@ func TestTakeOwnership(t *testing.T) {
 }
 
 // TestHistoryIsBounded keeps as many revisions as the operator allows.
+// Rule (helm.md#for-operators): `maxHistory` limits the revisions of a release.
 func TestHistoryIsBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -223,6 +232,7 @@ func TestHistoryIsBounded(t *testing.T) {
 }
 
 // TestForce: objects are replaced, with what others have put into them.
+// Rule (helm.md#helm-options): `force` replaces objects, and fields of other clients are lost.
 func TestForce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

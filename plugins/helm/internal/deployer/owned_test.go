@@ -20,6 +20,7 @@ func (w *world) mustKeepLedger(uid any) {
 }
 
 // TestObjectThatAnotherReleaseHasTaken: it is not repaired, not updated and not deleted, and the item says so.
+// Rule (helm.md#releases): An object taken over by another release is no drift.
 func TestObjectThatAnotherReleaseHasTaken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -69,6 +70,7 @@ func TestDeletionLeavesObjectOfAnotherRelease(t *testing.T) {
 
 // TestWhatAFailedUpgradeHasCreated: what only that revision has goes with the next job that does not want it, or with
 // the item. What it has taken over was not made by it, and stays.
+// Rule (helm.md#recovery): Objects created only by a failed upgrade are deleted.
 func TestWhatAFailedUpgradeHasCreated(t *testing.T) {
 	t.Parallel()
 	extra := configMap("extra", "")
@@ -96,6 +98,7 @@ func TestWhatAFailedUpgradeHasCreated(t *testing.T) {
 }
 
 // TestDeletionAfterAFailedInstallation: what the installation has created goes, what it has taken over stays.
+// Rule (helm.md#deletion): A deletion leaves objects taken over by a failed operation alone.
 func TestDeletionAfterAFailedInstallation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -118,6 +121,7 @@ spec: {ports: [{port: 80}]}
 }
 
 // TestKeptInsideWhatGoes: a Namespace that the chart drops, and later the item, stays with what is kept in it.
+// Rule (helm.md#deletion): Helm does not delete an object if a kept one would be deleted with it.
 func TestKeptInsideWhatGoes(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, w *world) {
@@ -144,6 +148,7 @@ func TestKeptInsideWhatGoes(t *testing.T) {
 }
 
 // TestDefinitionOfARelease: a definition in the templates goes with the release, unless others have resources of it.
+// Rule (helm.md#deletion): A definition in the templates of a release stays with resources of others.
 func TestDefinitionOfARelease(t *testing.T) {
 	t.Parallel()
 	for name, others := range map[string]bool{"of nobody else": false, "of others": true} {

@@ -8,6 +8,7 @@ import (
 )
 
 // TestRelease takes a release through its life.
+// Rule (helm.md#deletion): A release is uninstalled with its history.
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -56,10 +57,14 @@ func TestDrift(t *testing.T) {
 		reason, foreseen string
 		change           func(w *world)
 	}{
+		// Rule (helm.md#unchanged-releases-and-drift): A changed object of a release is repaired by a new revision, and
+		// reported.
 		"changed": {
 			reason: "a field that the chart sets", foreseen: "update ConfigMap %s/shop-plain-greeting",
 			change: func(w *world) { w.Patch(configMaps, "shop-plain-greeting", `{"data":{"greeting":"boo"}}`) },
 		},
+		// Rule (helm.md#unchanged-releases-and-drift): A deleted object of a release is restored by a new revision, and
+		// reported.
 		"deleted": {
 			reason: "an object of the chart", foreseen: "create ConfigMap %s/shop-plain-greeting",
 			change: func(w *world) { w.Delete(configMaps, "shop-plain-greeting") },

@@ -64,6 +64,7 @@ func TestOtherReleaseCannotBeMade(t *testing.T) {
 }
 
 // TestOtherReleaseIsTried: the release that runs stays if the target would refuse the one that is to take its place.
+// Rule (helm.md#releases): A release stays as long as the target would refuse the next one.
 func TestOtherReleaseIsTried(t *testing.T) {
 	t.Parallel()
 	named := object{"name": "stock"}
@@ -109,6 +110,7 @@ func TestOtherReleaseIsTried(t *testing.T) {
 }
 
 // TestOtherReleaseTakesItsPlace: what the former release keeps goes to the next one.
+// Rule (helm.md#releases): The next release of an item takes the objects kept by the former one.
 func TestOtherReleaseTakesItsPlace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -131,6 +133,7 @@ func TestOtherReleaseTakesItsPlace(t *testing.T) {
 }
 
 // TestReleaseOfNobodyAndAnotherChart: a release that has the name by chance is not taken without the user's word.
+// Rule (helm.md#releases): An item takes a release of no item only if it is of the same chart.
 func TestReleaseOfNobodyAndAnotherChart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -147,6 +150,7 @@ func TestReleaseOfNobodyAndAnotherChart(t *testing.T) {
 }
 
 // TestDeletionWithoutRecord: what nothing was saved of is deleted if the release says that it is the item's.
+// Rule (helm.md#deletion): A deletion without provider status looks at the release.
 func TestDeletionWithoutRecord(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

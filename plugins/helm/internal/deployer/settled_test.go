@@ -28,6 +28,7 @@ func (w *world) mustKeepNoRendering() {
 }
 
 // TestJobRendersOnce: the calls of a job apply what its first call has rendered, and delete none of that.
+// Rule (helm.md#without-a-release): A chart without a release is rendered once per job.
 func TestJobRendersOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -68,6 +69,7 @@ apiVersion: v1
 kind: ServiceAccount
 metadata: {name: later, annotations: {text: {{ $text }}}}
 `))
+	// Rule (helm.md#without-a-release): A job goes on with its rendering if it could not apply all objects.
 	for name, forbidden := range map[string]bool{"kept": false, "not permitted": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -111,6 +113,7 @@ metadata: {name: later, annotations: {text: {{ $text }}}}
 
 // TestJobMakesOneRevision: what changes after the job has made its revision, or has found it as it should be, is left
 // to the next job.
+// Rule (helm.md#unchanged-releases-and-drift): A job makes one revision, and leaves later changes to the next job.
 func TestJobMakesOneRevision(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -149,6 +152,7 @@ func TestVanishedObjectOfARelease(t *testing.T) {
 
 // TestReleaseChangesDuringAJob: a job does not undo what another client makes of its release meanwhile, and does not
 // succeed with it.
+// Rule (helm.md#unchanged-releases-and-drift): A job does not succeed with another client's change of its release.
 func TestReleaseChangesDuringAJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -58,6 +58,7 @@ func forAddress(url string, ca []byte) *sdk.Credentials {
 
 // TestSources deploys a chart from each place that there is. What references and ranges of versions mean is in the
 // tests of package chartsource.
+// Rule (helm.md#charts): A chart comes from each source of the table.
 func TestSources(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -114,6 +115,7 @@ func TestSources(t *testing.T) {
 
 // TestSourcesThatFail: the error says what is wrong, and is tried again if it may go away by itself. All such errors
 // are in the tests of packages config and chartsource.
+// Rule (helm.md#charts): A missing chart is retried, and a broken one is not.
 func TestSourcesThatFail(t *testing.T) {
 	t.Parallel()
 	retried := []landscaper.ErrorCode(nil)

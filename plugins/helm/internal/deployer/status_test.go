@@ -11,6 +11,8 @@ import (
 )
 
 // A newer version of the plugin may have noted what this one does not know.
+// Rule (plugin-authors.md#provider-status): The deployers refuse a provider status of a newer version before anything
+// is done.
 func TestStatusOfANewerVersionIsRefused(t *testing.T) {
 	t.Parallel()
 	item := &landscaper.DeployItem{}

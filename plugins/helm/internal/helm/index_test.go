@@ -122,6 +122,7 @@ func TestReadIndex(t *testing.T) {
 	}
 }
 
+// Rule (helm.md#charts): A version range picks the newest matching version.
 func TestPick(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "index.yaml")

@@ -84,6 +84,7 @@ func TestClusterErrors(t *testing.T) {
 
 // TestRefusedUpgrade: an error about a field that cannot be changed names the field, and neither it nor Helm's record
 // holds what a template has made of a value.
+// Rule (SECURITY.md#secrets): Neither an error nor Helm's record holds an API server's quotes of an object.
 func TestRefusedUpgrade(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -180,6 +181,7 @@ func TestRollbackFails(t *testing.T) {
 }
 
 // TestHookJob: the release goes on when the Job of a hook is complete, and ends when it fails.
+// Rule (helm.md#releases): A failed Job of a hook fails the release.
 func TestHookJob(t *testing.T) {
 	t.Parallel()
 	for name, conditions := range map[string][]string{
@@ -243,6 +245,7 @@ func TestKeptObjects(t *testing.T) {
 }
 
 // TestKindIsGone removes a release after the definition of one of its kinds has gone.
+// Rule (helm.md#deletion): A release is removed although one of its kinds is not served any more.
 func TestKindIsGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -269,6 +272,7 @@ func TestKindIsGone(t *testing.T) {
 	}
 }
 
+// Rule (helm.md#deletion): An unreadable revision is an error; a deletion deletes it and tells.
 func TestUnreadableRevision(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -25,6 +25,7 @@ func (w *world) crashAt(n int, performed bool, r *helm.Request) bool {
 }
 
 // TestLastWriteFails has the API server fail when Helm notes that a revision is deployed, which Helm only logs.
+// Rule (helm.md#recovery): A lost upgrade to `deployed` is not reported as a success.
 func TestLastWriteFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -98,6 +99,8 @@ func TestFinishedMeanwhile(t *testing.T) {
 
 // TestWrittenMeanwhile leaves a revision as it is that somebody else has written, who took the operation for
 // interrupted.
+// Rule (helm.md#recovery): The revision of an interrupted operation is marked only if no client has written it
+// meanwhile.
 func TestWrittenMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -262,6 +262,7 @@ func TestDefinitions(t *testing.T) {
 }
 
 // TestWarningsOfTheTarget: the user hears of a field that the API server drops, when it is created and when it is changed.
+// Rule (helm.md#for-operators): The API server's warnings about objects of a release reach the user.
 func TestWarningsOfTheTarget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

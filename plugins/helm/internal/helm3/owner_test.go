@@ -35,6 +35,7 @@ func (w *world) mustHear(want ...string) {
 }
 
 // TestObjectOfAnotherRelease: what another release has taken over is neither changed nor deleted.
+// Rule (helm.md#releases): An object taken over by another release is neither changed nor deleted.
 func TestObjectOfAnotherRelease(t *testing.T) {
 	t.Parallel()
 	other := charts.Pack("plain", charts.Name("other"), charts.File("templates/ledger.yaml", ledger))
@@ -79,6 +80,7 @@ func TestObjectOfAnotherRelease(t *testing.T) {
 }
 
 // TestObjectThatNamesNoRelease: such an object is the release's only if the deploy item has made it.
+// Rule (helm.md#releases): An object without the name of a release is the release's only if the item has made it.
 func TestObjectThatNamesNoRelease(t *testing.T) {
 	t.Parallel()
 	for name, made := range map[string]bool{"made by the item": true, "made by another client": false} {
@@ -112,6 +114,7 @@ func TestObjectThatNamesNoRelease(t *testing.T) {
 }
 
 // TestUndoing: an operation that has failed undoes what it has created, and not what was there before.
+// Rule (helm.md#recovery): A failed operation of Helm undoes only its own objects.
 func TestUndoing(t *testing.T) {
 	t.Parallel()
 	failing := charts.Pack("plain", charts.File("templates/ledger.yaml", ledger), failsAfter)

@@ -47,6 +47,7 @@ func packed(t *testing.T, chart string, more ...entry) string {
 	return b.String()
 }
 
+// Rule (SECURITY.md#authors-of-items): A chart with links, or with paths out of it, is refused.
 func TestEntriesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	special := func(kind byte, target string) entry {
@@ -86,6 +87,7 @@ func TestEntriesThatAreRefused(t *testing.T) {
 }
 
 // TestLimitsHoldOverAllLevels: a chart of three levels, two of them packed in others.
+// Rule (helm.md#for-operators): The limits of a chart hold over all levels of subcharts.
 func TestLimitsHoldOverAllLevels(t *testing.T) {
 	t.Parallel()
 	about := func(name string) string { return "apiVersion: v2\nname: " + name + "\nversion: 1.0.0\n" }
@@ -123,6 +125,7 @@ func TestLimitsHoldOverAllLevels(t *testing.T) {
 	}
 }
 
+// Rule (SECURITY.md#authors-of-items): A schema of a chart with references to other documents is refused.
 func TestSchemasThatReferToOthersAreRefused(t *testing.T) {
 	t.Parallel()
 	const server = "http://192.0.2.1/"

@@ -71,6 +71,7 @@ data:
 
 // What is read from a chart is what its dependencies leave: a sub-chart that is switched off defines nothing, nor do
 // those below it, whether or not the values are checked with a schema.
+// Rule (helm.md#releases): A switched-off subchart defines no kinds.
 func TestDefinitionsOfSubcharts(t *testing.T) {
 	t.Parallel()
 	define := func(folder, name string) charts.Option {
@@ -290,6 +291,7 @@ func TestChartErrors(t *testing.T) {
 	}
 }
 
+// Rule (helm.md#helm-options): `skipSchemaValidation` skips the schema of the chart.
 func TestSchemaCanBeSkipped(t *testing.T) {
 	t.Parallel()
 	r := request(t, charts.Pack("schema"), nil)
@@ -303,6 +305,7 @@ func TestSchemaCanBeSkipped(t *testing.T) {
 }
 
 // TestLimits: what is rendered is bounded, and hooks count.
+// Rule (helm.md#for-operators): `limits.rendered` limits the output of the templates, hooks included.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	hook := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, annotations: {helm.sh/hook: pre-install}}\ndata: {a: {{ repeat 200000 \"x\" }}}"

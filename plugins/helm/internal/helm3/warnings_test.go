@@ -23,6 +23,7 @@ func warnings(t *testing.T, chart []byte, values fields) []string {
 }
 
 // What Helm warns of reaches the user in one warning, without values, and the same each time.
+// Rule (helm.md#the-helm-deployer): Warnings about a chart hold no values, and are bounded.
 //
 //nolint:paralleltest // see warnings
 func TestChartWarnings(t *testing.T) {

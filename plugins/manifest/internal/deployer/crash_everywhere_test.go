@@ -18,6 +18,7 @@ import (
 // TestCrashAtEachStep lets each step of a job go wrong in turn, in each way that it can, and checks what the target
 // and the host have at the end against a job that nothing has happened to. On the way every object of the item is
 // known to the host.
+// Rule (architecture.md#what-always-holds): 6. The inventory has an object until it is gone, whichever step goes wrong.
 func TestCrashAtEachStep(t *testing.T) {
 	t.Parallel()
 	for _, s := range crashScenarios() {

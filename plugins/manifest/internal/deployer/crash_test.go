@@ -12,6 +12,8 @@ import (
 )
 
 // TestSavedBeforeCreated lets the provider status be refused, and then the job be cut off after each request in turn.
+// Rule (architecture.md#what-always-holds): 6. What a plugin reports as managed is in the provider status before the
+// plugin continues.
 func TestSavedBeforeCreated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

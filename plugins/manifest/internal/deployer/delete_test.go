@@ -27,12 +27,14 @@ func TestMistakesDuringADeletion(t *testing.T) {
 		value       any
 		want        string // empty: the deletion succeeds
 	}{
+		// Rule (manifest.md#deletion): Errors in `deletionGroups` block the deletion.
 		"groups":         {reason: "they may say that objects stay", key: "deletionGroups", value: []any{object{}}, want: "deletionGroups[0]"},
 		"type of groups": {reason: "they may say that objects stay", key: "deletionGroups", value: "all", want: "deletionGroups"},
 		"unknown field": {
 			reason: "it may have been meant to say which objects stay", key: "deletionGroups",
 			value: groups(deleteAll(customGroup("ConfigMap", object{"names": []any{"a"}, "namespace": []any{w.Namespace}}))), want: "namespace",
 		},
+		// Rule (manifest.md#deletion): Other errors of the configuration do not block the deletion.
 		"anything else": {reason: "a mistake must not prevent a deletion", key: "manifests", value: "none"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -32,6 +32,7 @@ func deleteAll(group object) object {
 func groups(all ...any) []any { return all }
 
 // TestVersionsWithGroups: both versions of the configuration have deletion groups, for updates and for deletions.
+// Rule (manifest.md#deletion): Both versions of the configuration have groups for deletions and for updates.
 func TestVersionsWithGroups(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"v1alpha1", "v1alpha2"} {
@@ -117,6 +118,7 @@ func TestDeleteAllResourcesUntilNoneIsLeft(t *testing.T) {
 }
 
 // TestUpdateThatDropsItsWebhook: a webhook that nobody answers does not hold up the update that drops it.
+// Rule (manifest.md#deletion): A silent webhook does not hold up the update without it.
 func TestUpdateThatDropsItsWebhook(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -37,6 +37,7 @@ func (w *world) mustReport(result *sdktest.Result, status landscaper.ConditionSt
 }
 
 // TestDriftOfAFailedJob: a drift that was repaired before the job failed is told beside its error.
+// Rule (manifest.md#drift): A drift repaired by a failed job is reported beside its error.
 func TestDriftOfAFailedJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -25,6 +25,8 @@ func (w *world) mustBe(from, installation string) {
 // says so, and do not delete them.
 func TestInstallations(t *testing.T) {
 	t.Parallel()
+	// Rule (manifest.md#managed-resources): An item does not take, overwrite or delete objects of another installation,
+	// unless its user says so.
 	for _, strategy := range []string{"update", "patch", "apply", "merge", "mergeOverwrite"} {
 		t.Run(strategy, func(t *testing.T) {
 			t.Parallel()

@@ -10,6 +10,7 @@ import (
 )
 
 // TestKeptInsideWhatGoes: a Namespace that is removed from an item, and later the item, leaves what is kept in it.
+// Rule (manifest.md#deletion): A Namespace removed from an item stays with the objects kept in it.
 func TestKeptInsideWhatGoes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -34,6 +35,7 @@ func TestKeptInsideWhatGoes(t *testing.T) {
 }
 
 // TestRecreateOverWhatIsKept: an object is not deleted to be created anew if that deletes what the item keeps.
+// Rule (manifest.md#immutable-fields): An object is not recreated if a kept object would be deleted with it.
 func TestRecreateOverWhatIsKept(t *testing.T) {
 	t.Parallel()
 	recreate := object{"recreate": true}
@@ -85,6 +87,7 @@ func TestRecreateOverWhatIsKept(t *testing.T) {
 }
 
 // TestOwnerOfWhatIsWanted: a job leaves an object that a wanted one would go with, and a diff says so before.
+// Rule (manifest.md#deletion): A diff names the owner of a still wanted object.
 func TestOwnerOfWhatIsWanted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -101,6 +104,7 @@ func TestOwnerOfWhatIsWanted(t *testing.T) {
 }
 
 // TestDefinitionOfOthers: an item does not delete a CustomResourceDefinition that was there before it.
+// Rule (manifest.md#deletion): An item does not delete a CustomResourceDefinition that existed before it.
 func TestDefinitionOfOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

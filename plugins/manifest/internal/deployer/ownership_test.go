@@ -14,6 +14,7 @@ import (
 )
 
 // TestAdoption takes over what Landscaper has deployed, with and without its provider status, in each of its forms.
+// Rule (manifest.md#managed-resources): Objects deployed for the item by Landscaper are taken over.
 func TestAdoption(t *testing.T) {
 	t.Parallel()
 	const group = "manifest.deployer.landscaper.gardener.cloud"

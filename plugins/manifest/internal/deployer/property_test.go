@@ -27,6 +27,7 @@ import (
 //
 // The model knows who has an object and one value of it. What each policy and strategy makes of fields is in the tests
 // of package apply.
+// Rule (manifest.md#deletion): A deletion without a status is tried again while an object cannot be read.
 func TestAnySequence(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

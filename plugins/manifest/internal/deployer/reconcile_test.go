@@ -55,6 +55,7 @@ func TestReadiness(t *testing.T) {
 	w.mustSucceed(item)
 }
 
+// Rule (manifest.md#exports): Exports of the older configuration of the manifest deployer work.
 func TestV1alpha1WithExports(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -158,6 +159,7 @@ func TestEmptyAnnotationsAreSavedOnce(t *testing.T) {
 
 // TestTooManyObjectsForAnItem: a list of objects that the item could hold before they exist, but not with their UIDs,
 // is refused before one of them is created.
+// Rule (manifest.md#managed-resources): Nothing is created without a place in the inventory.
 func TestTooManyObjectsForAnItem(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

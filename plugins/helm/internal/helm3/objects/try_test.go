@@ -11,6 +11,7 @@ import (
 )
 
 // TestFrees: a refusal that the deletion of the former release lifts is none.
+// Rule (helm.md#releases): A refusal that the deletion of the old release lifts does not refuse the next one.
 func TestFrees(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
