@@ -10,5 +10,7 @@
 //	// Rule (manifest.md#manifests, /keep): An object with the policy keep is never deleted.
 //	// Rule (manifest.md#manifests, TestPolicies/keep): An object with the policy keep is never deleted.
 //
+// In a scenario (*.txtar) the comment begins with # and a line of its own.
+//
 // With -ran it checks in the output of `go test -json` that the named subtests have run.
 package main

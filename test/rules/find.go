@@ -8,6 +8,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	pathpkg "path"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -46,18 +47,23 @@ func findRules(root string) (rules []rule, err error) {
 	var problems []string
 	for _, source := range sources {
 		err := filepath.WalkDir(filepath.Join(root, source), func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			isScenario := strings.HasSuffix(path, scenarioSuffix)
+			if err != nil || entry.IsDir() || !isScenario && !strings.HasSuffix(path, "_test.go") {
 				return err
 			}
 			content, err := os.ReadFile(path) //nolint:gosec // a file of the repository
-			if err != nil || !bytes.Contains(content, []byte("// "+mark)) {
+			if err != nil || !bytes.Contains(content, []byte(mark)) {
 				return err
 			}
 			rel, err := filepath.Rel(root, path)
 			if err != nil {
 				return err
 			}
-			found, wrong, err := rulesOf(filepath.ToSlash(rel), content)
+			read := rulesOf
+			if isScenario {
+				read = rulesOfScenario
+			}
+			found, wrong, err := read(filepath.ToSlash(rel), content)
 			rules, problems = append(rules, found...), append(problems, wrong...)
 			return err
 		})
@@ -73,6 +79,44 @@ func findRules(root string) (rules []rule, err error) {
 		lines[r.sentence] = r.line
 	}
 	return rules, joined(problems)
+}
+
+const (
+	scenarioSuffix = ".txtar"
+	// contract has the scenarios for all deployers of objects, and contractIn is the package with their test for
+	// manifests.
+	contract, contractIn = "plugins/internal/plugintest/scenarios/testdata", "plugins/manifest/internal/deployer"
+)
+
+// rulesOfScenario returns the rules in the comments of a scenario, the subtest of TestScenarios of its name.
+func rulesOfScenario(path string, content []byte) (rules []rule, problems []string, err error) {
+	dir, file := pathpkg.Split(path)
+	dir, _, _ = strings.Cut(strings.TrimSuffix(dir, "/"), "/testdata")
+	if strings.HasPrefix(path, contract) {
+		dir = contractIn
+	}
+	text := ""
+	for n, line := range strings.Split(string(content), "\n") {
+		comment, isComment := strings.CutPrefix(line, "# ")
+		switch {
+		case isComment && text != "":
+			text += " " + comment
+		case isComment && strings.HasPrefix(comment, mark):
+			text = comment
+		}
+		if text == "" || !strings.HasSuffix(text, ".") {
+			continue
+		}
+		at := fmt.Sprintf("%s:%d", path, n+1)
+		r, err := parseRule(text)
+		if err != nil {
+			problems = append(problems, fmt.Sprintf("%s: %v, for %s", at, err, text))
+		}
+		r.dir, r.line = dir, at
+		r.test, r.subtest = "TestScenarios", strings.TrimSuffix(file, scenarioSuffix)
+		rules, text = append(rules, r), ""
+	}
+	return rules, problems, nil
 }
 
 // rulesOf returns the rules in a file of tests.

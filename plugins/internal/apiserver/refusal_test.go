@@ -138,6 +138,7 @@ func TestFieldErrors(t *testing.T) {
 }
 
 // TestRefusals: other texts keep the words of their authors, without quotes.
+// Rule (SECURITY.md#secrets): Errors of API servers and webhooks quote no object.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	const denied = `admission webhook "w.example.org" denied the request: `

@@ -60,6 +60,7 @@ func answerObject(w http.ResponseWriter) {
 	fmt.Fprint(w, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"ns","resourceVersion":"1"}}`)
 }
 
+// Rule (SECURITY.md#secrets): Errors about a kubeconfig hold no secret.
 func TestBadKubeconfigIsNotQuoted(t *testing.T) {
 	t.Parallel()
 	proxied := string(kubeconfigFor("https://example.org", "ftp://me:hunter2@example.org"))
@@ -72,6 +73,7 @@ func TestBadKubeconfigIsNotQuoted(t *testing.T) {
 }
 
 // TestPermission: a changing request asks first, and is not sent without permission. A read does not ask.
+// Rule (plugin-authors.md#options): A request to a target waits for the pick-up if it may change something.
 func TestPermission(t *testing.T) {
 	t.Parallel()
 	var changes atomic.Int32
@@ -114,6 +116,7 @@ func TestPermission(t *testing.T) {
 }
 
 // TestRedirects: the credentials of a Target are sent to its server alone.
+// Rule (SECURITY.md#owners-of-target-clusters): Credentials of a Target go nowhere but to its server.
 func TestRedirects(t *testing.T) {
 	t.Parallel()
 	elsewhere := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -169,6 +172,7 @@ func TestCheckServer(t *testing.T) {
 }
 
 // TestPause: nothing sleeps in a request. The error has the length of the pause, whether in seconds or as a date.
+// Rule (host-configuration.md#workers): A target with `Retry-After` holds no worker, and the wait is the item's.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	date := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
@@ -179,6 +183,7 @@ func TestPause(t *testing.T) {
 	}{
 		"busy":        {http.StatusTooManyRequests, "300", 300 * time.Second, 300 * time.Second},
 		"unavailable": {http.StatusServiceUnavailable, "300", 300 * time.Second, 300 * time.Second},
+		// Rule (host-configuration.md#workers): `Retry-After` may also be a date.
 		"date":        {http.StatusServiceUnavailable, date, 50 * time.Minute, time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -214,6 +219,7 @@ func TestShortPause(t *testing.T) {
 }
 
 // TestLargeAnswer: a body has an end, also a compressed one.
+// Rule (manifest.md#for-operators): An answer of a target has a largest size.
 func TestLargeAnswer(t *testing.T) {
 	t.Parallel()
 	client := serve(t, time.Minute, func(w http.ResponseWriter, r *http.Request) {
@@ -233,6 +239,7 @@ func TestLargeAnswer(t *testing.T) {
 }
 
 // TestSlowBody: a begun answer without its end is none.
+// Rule (manifest.md#for-operators): An answer of a target ends in time.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	client := serve(t, time.Second, func(w http.ResponseWriter, r *http.Request) {
@@ -252,6 +259,7 @@ func TestSlowBody(t *testing.T) {
 }
 
 // TestBreaker: after an unanswered request of a call none of its other requests waits.
+// Rule (manifest.md#for-operators): A silent target costs a call one timeout.
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32

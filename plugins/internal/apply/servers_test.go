@@ -51,6 +51,7 @@ func TestServers(t *testing.T) {
 	}
 }
 
+// Rule (manifest.md#order): A definition with a new version does not wait for its server.
 func TestBringsVersion(t *testing.T) {
 	t.Parallel()
 	one, two := definition("Webhook", "s", "v1").Desired, definition("Webhook", "s", "v1", "v2").Desired

@@ -10,6 +10,8 @@ import (
 )
 
 // TestCompletion: what kinds with an end say about it.
+// Rule (manifest.md#objects-that-delete-themselves): Whether an object has completed is seen in its condition or its
+// phase.
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	conditions := func(status string, kinds ...string) map[string]any {

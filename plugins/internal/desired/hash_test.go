@@ -173,6 +173,8 @@ func TestMapOfOthers(t *testing.T) {
 }
 
 // TestDocumentNamed: what a repair changes is shown without what others and the API server add to the object.
+// Rule (SECURITY.md#secrets): A difference before a repair of a release's object shows the fields of its manifest
+// alone.
 func TestDocumentNamed(t *testing.T) {
 	t.Parallel()
 	manifest := &unstructured.Unstructured{Object: map[string]any{

@@ -51,8 +51,8 @@ func TestWebhooksDoNotBlockDeletions(t *testing.T) {
 			d := w.deletion(c.groups, configMap, configuration)
 			_, err := w.run(d)
 			if c.says != "" {
-				const belongs = "the webhook belongs to ValidatingWebhookConfiguration "
-				if err == nil || !strings.Contains(err.Error(), belongs) || !strings.Contains(err.Error(), c.says) {
+				const named = " to ValidatingWebhookConfiguration "
+				if err == nil || !strings.Contains(err.Error(), named) || !strings.Contains(err.Error(), c.says) {
 					t.Fatalf("%s: expected an error that says %q, but found %v", c.reason, c.says, err)
 				}
 			}

@@ -330,6 +330,7 @@ func TestEndOfContext(t *testing.T) {
 }
 
 // TestClaimForFirstConsumer: a claim without a consumer is ready if its class waits for one.
+// Rule (manifest.md#readiness): A claim without a consumer is ready if its storage class waits for the first one.
 func TestClaimForFirstConsumer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

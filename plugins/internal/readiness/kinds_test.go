@@ -171,6 +171,7 @@ func newObject(kind string, parts map[string]any) *unstructured.Unstructured {
 	return o
 }
 
+// Rule (manifest.md#readiness): `disableDefault` disables the checks.
 func TestDisabledDefaultChecks(t *testing.T) {
 	t.Parallel()
 	o := newObject("apps/v1 Deployment", nil)

@@ -41,14 +41,17 @@ func TestExplain(t *testing.T) {
 			reason: "the permission may be granted while the job has time",
 			err:    apierrors.NewForbidden(resource, "a", errors.New("no")), text: "forbidden",
 		},
+		// Rule (manifest.md#managed-resources): A refusal with the reason `Invalid` fails the job at once.
 		"invalid": {
 			reason: "the object is wrong", err: apierrors.NewInvalid(schema.GroupKind{Kind: "A"}, "a", nil), codes: config,
 			text: "invalid",
 		},
+		// Rule (manifest.md#managed-resources): A refusal with the reason `BadRequest` fails the job at once.
 		"bad request": {
 			reason: "the object is wrong", err: apierrors.NewBadRequest("cannot read it"), codes: config,
 			text: "cannot read it",
 		},
+		// Rule (manifest.md#managed-resources): A denial by a webhook is retried.
 		"webhook": {
 			reason: "a denial by a webhook has the status of a bad request but may be another one next time",
 			err:    &apierrors.StatusError{ErrStatus: metav1.Status{Code: 400, Message: "denied the request"}}, text: "denied",

@@ -17,6 +17,8 @@ import (
 	"github.com/pergola-deploy/pergola/test/configtest"
 )
 
+// Rule (container.md#provider-configuration): All errors in a configuration of the container deployer are reported at
+// once.
 func TestConfigurations(t *testing.T) {
 	t.Parallel()
 	configtest.Suite{
@@ -38,6 +40,7 @@ func TestConfigurations(t *testing.T) {
 	}.Run(t)
 }
 
+// Rule (container.md#provider-configuration): `serviceAccountName` must be in the operator's list.
 func TestServiceAccounts(t *testing.T) {
 	t.Parallel()
 	allow := func(s *Settings) { s.ServiceAccounts = []string{"a", "b"} }

@@ -31,6 +31,7 @@ func TestSchemaHasTheFieldsOfTheTypes(t *testing.T) {
 		reflect.TypeFor[Settings](), reflect.TypeFor[corev1.ResourceRequirements]())
 }
 
+// Rule (container.md#for-operators): An empty ContainerConfiguration means the defaults.
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	s := DefaultSettings()
@@ -40,6 +41,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// Rule (container.md#for-operators): All errors in a ContainerConfiguration are reported at once.
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	configtest.Suite{

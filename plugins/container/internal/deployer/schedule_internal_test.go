@@ -12,6 +12,7 @@ import (
 )
 
 // TestSchedule: the image is run again when it is due by its schedule.
+// Rule (container.md#provider-configuration): The container deployer has schedules.
 func TestSchedule(t *testing.T) {
 	t.Parallel()
 	functions := (&Deployer{}).Hooks()[hook.ShouldReconcile]

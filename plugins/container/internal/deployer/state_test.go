@@ -85,6 +85,7 @@ func (w *world) refusesLoss(operation plugintest.Operation, item *landscaper.Dep
 
 // TestNoStateIsLost: what was stopped before its end has left nothing, and the next run begins with the state of
 // before.
+// Rule (container.md#lost-state): A run loses no state if others delete its Pod before its end.
 func TestNoStateIsLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -21,6 +21,7 @@ import (
 )
 
 // TestTargetFile: images of Landscaper's users read this file.
+// Rule (container.md#contract-with-the-image): The Target is passed on with its resolved content.
 func TestTargetFile(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -62,6 +63,7 @@ func TestTargetFile(t *testing.T) {
 }
 
 // TestNamesOfResolvers: what a resolver finds may come from a repository, and stays in the directory of the blueprint.
+// Rule (container.md#resolvers): Files of a resolver stay in the directory of the blueprint.
 func TestNamesOfResolvers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -15,6 +15,7 @@ import (
 )
 
 // TestRights: an attacker in the wait container can write its results, and read nothing.
+// Rule (container.md#credentials-in-the-pod): `wait` can write its results and read nothing.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	i := shop()

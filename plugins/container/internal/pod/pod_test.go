@@ -39,6 +39,8 @@ func podOf(t *testing.T, i Identity, template *Template) *corev1.Pod {
 }
 
 // TestPods: the golden files have all that a Pod is made of. Images of Landscaper's users read its variables.
+// Rule (container.md#contract-with-the-image): The image runs as user 1000, group 3000, fsGroup 2000.
+// Rule (container.md#contract-with-the-image): The image has the variables of Landscaper's contract.
 func TestPods(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

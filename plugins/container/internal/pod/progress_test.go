@@ -142,6 +142,7 @@ func TestWaiting(t *testing.T) {
 		"new": {
 			reason: "nobody has looked at it", pod: podThat(withoutNode("")), want: "Pod runs/shop to get a node",
 		},
+		// Rule (container.md#jobs-and-errors): The condition shows the reason of a waiting Pod.
 		"unschedulable": {
 			reason: "the scheduler says why", pod: podThat(withoutNode("0/3 nodes are available")),
 			want: "Pod runs/shop to get a node: 0/3 nodes are available",

@@ -15,6 +15,7 @@ func TestReadExports(t *testing.T) {
 		reason, file string
 		want         map[string]any
 	}{
+		// Rule (container.md#contract-with-the-image): Exports may be JSON.
 		"JSON": {
 			reason: "images of Landscaper's users write it", file: `{"a": {"b": [1, "c", null, true, 1.5]}}`,
 			want: map[string]any{"a": map[string]any{"b": []any{int64(1), "c", nil, true, 1.5}}},
@@ -34,13 +35,15 @@ func TestReadExports(t *testing.T) {
 			want: map[string]any{"a": "https://example.org"},
 		},
 		"byte order mark": {reason: "editors put it there", file: "\ufeff{\"a\": 1}", want: map[string]any{"a": int64(1)}},
+		// Rule (container.md#contract-with-the-image): Exports may have YAML aliases.
 		"aliases": {
 			reason: "an image may repeat something", file: "a: &a {b: c}\nd: *a\n",
 			want: map[string]any{"a": map[string]any{"b": "c"}, "d": map[string]any{"b": "c"}},
 		},
 		"no fields": {reason: "an image may export nothing", file: "{}", want: map[string]any{}},
 		"nothing":   {reason: "null is nothing", file: "null"},
-		"empty":     {reason: "an empty file is none"},
+		// Rule (container.md#contract-with-the-image): Exports may be missing.
+		"empty": {reason: "an empty file is none"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -25,6 +25,7 @@ func TestRejections(t *testing.T) {
 		{"it cannot be read", apierrors.NewBadRequest("no Pod"), true},
 		{"it is too large", apierrors.NewRequestEntityTooLargeError("limit is 3145728"), true},
 		{
+			// Rule (container.md#jobs-and-errors): A Pod above a quota is tried again.
 			"a quota may have room later",
 			apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "shop", errors.New("exceeded quota")), false,
 		},

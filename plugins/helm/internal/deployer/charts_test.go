@@ -249,6 +249,7 @@ func TestLargeValues(t *testing.T) {
 }
 
 // TestSecretsInErrors: what the API server quotes of an object that it refuses may be a secret.
+// Rule (helm.md#security): Errors hide an API server's quotes of an object.
 func TestSecretsInErrors(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

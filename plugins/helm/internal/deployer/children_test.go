@@ -17,6 +17,7 @@ var (
 )
 
 // TestChildren: objects changed by an HTTP hook are deployed in the places of those of the chart.
+// Rule (helm.md#http-hooks): The objects of an HTTP hook become part of the revision.
 func TestChildren(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, w *world) {
@@ -173,6 +174,7 @@ func TestChartThatRendersAnewEachTime(t *testing.T) {
 }
 
 // TestChildrenOfAChartWithHooks: Helm creates the objects of its own hooks, and an HTTP hook does not see them then.
+// Rule (helm.md#http-hooks): An HTTP hook does not get the hooks of a chart.
 func TestChildrenOfAChartWithHooks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -189,6 +191,8 @@ func TestChildrenOfAChartWithHooks(t *testing.T) {
 // TestHooksOfTheChart: with a release Helm runs them, and the progress names each. Their order and their ends are in
 // the tests of package helm3. Without a release those of an installation are ordinary objects, and others are not
 // created.
+// Rule (helm.md#releases): Helm runs the hooks of a chart, and the progress names them.
+// Rule (helm.md#without-a-release): Hooks of an installation are ordinary objects, and other hooks are ignored.
 func TestHooksOfTheChart(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, w *world) {

@@ -43,6 +43,8 @@ func TestDeletionAfterACrash(t *testing.T) {
 
 // TestDeletionThatAHookHoldsUp: each error names the way out. It counts when it is set meanwhile, and the deletion goes
 // on when its cause is gone: in the same job, unless the error has a code.
+// Rule (helm.md#recovery): A deletion held up by a hook goes on without the cause, and says how it goes on without
+// hooks.
 func TestDeletionThatAHookHoldsUp(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

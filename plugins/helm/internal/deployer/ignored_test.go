@@ -45,6 +45,7 @@ func (w *world) web() string {
 
 // TestFieldsOfOthers: the replicas of a Deployment with an autoscaler and the listed fields are neither compared nor
 // written.
+// Rule (helm.md#unchanged-releases-and-drift): Upgrades of releases leave fields of other clients.
 func TestFieldsOfOthers(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(_ *testing.T, w *world) {

@@ -39,6 +39,7 @@ func TestWithoutRelease(t *testing.T) {
 
 // TestStatusOfAnUnchangedItem: a job without work leaves the provider status as it was, so that the host writes no
 // event.
+// Rule (helm.md#unchanged-releases-and-drift): A job without work leaves the provider status as it was.
 func TestStatusOfAnUnchangedItem(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, w *world) {
@@ -101,6 +102,7 @@ func TestExports(t *testing.T) {
 }
 
 // TestDiff previews a job, and changes nothing.
+// Rule (helm.md#the-helm-deployer): `items diff` compares the deployed revision with the next one, and changes nothing.
 func TestDiff(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(_ *testing.T, w *world) {

@@ -15,6 +15,7 @@ import (
 
 // TestOptionsReachHelm: each option is Helm's in its own operation, and in no other. The bounds of the timeout are in
 // the tests of package releasejob.
+// Rule (helm.md#helm-options): An option holds for its operation and for no other.
 func TestOptionsReachHelm(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -193,6 +194,7 @@ func TestTakeOwnership(t *testing.T) {
 		reason string
 		others func(w *world)
 	}{
+		// Rule (helm.md#helm-options): Without `takeOwnership` an object of no release is an error.
 		"nobody's": {reason: "it is made by hand", others: func(w *world) {
 			w.create("shop-plain-greeting", object{"greeting": "mine"})
 		}},

@@ -92,6 +92,7 @@ func TestDrift(t *testing.T) {
 
 // TestNamesWithSeparators: a name with a separator is a name. Owner and changes of the release are known, and it is
 // uninstalled as any other.
+// Rule (helm.md#releases): A release may have any name allowed by Helm, such as `release` or `a.release.v3`.
 func TestNamesWithSeparators(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"release", "helm.release", "sh.helm.release.v1", "a.release.v3"} {
@@ -118,6 +119,8 @@ func TestNamesWithSeparators(t *testing.T) {
 
 // TestStrangeRevision: a Secret with the labels of a revision and another name is an error with its name, except at the
 // end of the item: there it stays, and is told.
+// Rule (helm.md#troubleshooting): A Secret with the labels of a revision and another name is an error; a deletion
+// leaves it and tells.
 func TestStrangeRevision(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -11,6 +11,7 @@ import (
 
 // TestInstallationIsRepeated: a failed installation is made again as a whole. There is no success before the hooks for
 // the installation have done their work, and nothing is left of the failed attempt alone.
+// Rule (helm.md#recovery): A failed installation is repeated as one.
 func TestInstallationIsRepeated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -50,6 +51,7 @@ func TestInstallationIsRepeated(t *testing.T) {
 }
 
 // TestTimeToUndo: an atomic operation is undone although it has used all the time for it.
+// Rule (helm.md#helm-options): A part of the item's time is reserved for the undoing of an atomic operation.
 func TestTimeToUndo(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

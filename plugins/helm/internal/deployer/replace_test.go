@@ -13,6 +13,7 @@ import (
 
 // TestOtherRelease: an item whose release gets another name leaves nothing of the one before. The difference says that
 // it is uninstalled.
+// Rule (helm.md#releases): With another name the old release is uninstalled first.
 func TestOtherRelease(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -28,6 +29,7 @@ func TestOtherRelease(t *testing.T) {
 }
 
 // TestOtherReleaseCannotBeMade: a release stays as long as the one that is to take its place cannot be made.
+// Rule (helm.md#releases): The old release stays while the new one cannot be made.
 func TestOtherReleaseCannotBeMade(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -167,6 +169,8 @@ func TestDeletionWithoutRecord(t *testing.T) {
 
 // TestJobWithoutRecord: an item without its provider status goes on with the release of its name and label; one of
 // another name stays.
+// Rule (backup.md#items-without-their-status): A Helm release goes on without the item's provider status, and is
+// uninstalled with the item.
 func TestJobWithoutRecord(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -187,6 +191,7 @@ func TestJobWithoutRecord(t *testing.T) {
 }
 
 // TestReleaseOfAnotherItem: two items do not fight over one release.
+// Rule (helm.md#releases): An item does not take the release of another item.
 func TestReleaseOfAnotherItem(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -15,6 +15,8 @@ import (
 
 // TestRetry: a retry goes on at the failed step. Hooks with a success in the job are not run again, it deploys the
 // rendering of the first attempt, and failed attempts do not fill the history. The next job runs all hooks.
+// Rule (helm.md#recovery): A retry deploys the first rendering, runs no hook again after success, and replaces the
+// failed revision.
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	for name, upgrade := range map[string]bool{"installation": false, "upgrade": true} {
@@ -57,6 +59,7 @@ func (w *world) away() string {
 }
 
 // TestRetryRunsAFailedHook: a failed hook runs again in a retry, and a warning names it and the object it replaces.
+// Rule (helm.md#recovery): A warning names a repeated hook of one job, and its replaced objects, before it runs.
 func TestRetryRunsAFailedHook(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -74,6 +77,7 @@ func TestRetryRunsAFailedHook(t *testing.T) {
 
 // TestRetryOfAnAtomicUpgrade: after its undoing it goes on in a retry as another one does. Hooks before it are done,
 // unless the rollback has hooks, too: they may have undone that.
+// Rule (helm.md#recovery): A retry of an undone atomic upgrade repeats no earlier hook, unless the rollback has hooks.
 func TestRetryOfAnAtomicUpgrade(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -109,6 +113,7 @@ func TestRetryOfAnAtomicUpgrade(t *testing.T) {
 }
 
 // TestRetryOfADeletion: a hook with a success in the job is not run again. The next job runs all.
+// Rule (helm.md#recovery): A deletion runs no hook again after its success in the same job.
 func TestRetryOfADeletion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

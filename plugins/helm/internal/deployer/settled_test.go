@@ -169,6 +169,7 @@ func TestReleaseChangesDuringAJob(t *testing.T) {
 
 // TestJobWithTTLRunsOnce: a Job deleted after its end leads to no other one, and to no revision, in the same job of the
 // item and in those of a schedule. The rule is that of the manifest deployer, here for both modes.
+// Rule (helm.md#unchanged-releases-and-drift): A Job with a TTL in a release leads to no revision.
 func TestJobWithTTLRunsOnce(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, w *world) {

@@ -21,6 +21,8 @@ func chartWarnings(result *sdktest.Result) (all []string) {
 }
 
 // TestChartWarnings: Helm's warnings are one line of a preview and one event of a job.
+// Rule (helm.md#the-helm-deployer): A warning of Helm about a chart and its values is one event of a job and one line
+// of a preview.
 func TestChartWarnings(t *testing.T) {
 	t.Parallel()
 	const want = `Helm warns: Condition path 'sessions.enabled' for chart sessions returned non-bool value; ` +

@@ -75,7 +75,9 @@ func TestDecide(t *testing.T) {
 		want, why string
 	}{
 		{"there is nothing", "", nil, "absent: Install 0 1 []", "there is no release"},
+		// Rule (helm.md#unchanged-releases-and-drift): An unchanged release gets no revision.
 		{"it is as it should be", "3 deployed us input", nil, "current: Nothing 3 3 []", "revision 3 is deployed"},
+		// Rule (helm.md#unchanged-releases-and-drift): `force-reconcile` always creates a revision.
 		{"the user asks for it", "3 deployed us input", forced, "forced: Upgrade 3 4 []", "it is forced"},
 		{"an upgrade repairs it", "3 deployed us input", drifted,
 			"drifted: Upgrade 3 4 []", "objects of revision 3 have changed"},
@@ -122,6 +124,7 @@ func TestDecide(t *testing.T) {
 			"neverDeployed: Install 1 2 [1]", "revision 1 is pending-install"},
 		{"of a failed atomic installation", "1 uninstalling us input", nil,
 			"neverDeployed: Install 1 2 [1]", "revision 1 is uninstalling"},
+		// Rule (helm.md#recovery): The deployer waits for an operation of another client.
 		{"somebody may be working on it", "1 pending-install - -", nil,
 			"busy: Wait 1 0 []",
 			"another client's operation on the release: revision 1 is pending-install; " +
@@ -130,6 +133,8 @@ func TestDecide(t *testing.T) {
 			"busy: Wait 2 0 []", "another client's operation"},
 		{"by somebody else", "1 uninstalling - -", nil, "busy: Wait 1 0 []", "another client's operation"},
 		{"Helm would refuse it", "1 pending-install - -", forced, "busy: Wait 1 0 []", "another client's operation"},
+		// Rule (helm.md#recovery): An operation of another client counts as interrupted five minutes after its last
+		// activity.
 		{"nobody works on it any more", "1 pending-install - - old", nil,
 			"neverDeployed: Install 1 2 [1]", "revision 1 is pending-install"},
 		{"the last moment counts", "1 pending-install - -", func(w *Want) { w.Now = until.Add(-1) },
@@ -200,21 +205,24 @@ func TestDecideRemoval(t *testing.T) {
 		claimed bool
 		want    Action
 	}{
-		"none":                    {is: absent, reason: "it is gone", want: Nothing},
-		"ours":                    {is: owned, reason: "it goes with its item", history: []Revision{revision(1, StatusDeployed, us, input)}, want: Uninstall},
-		"ours, changed":           {is: owned, reason: "whoever has upgraded it", history: []Revision{revision(2, StatusDeployed, us, "")}, want: Uninstall},
-		"ours, failed":            {is: owned, reason: "so that nothing is left", history: []Revision{revision(1, StatusFailed, us, input)}, want: Uninstall},
-		"ours, interrupted":       {is: owned, reason: "nobody works on it", history: []Revision{revision(1, StatusPendingInstall, us, input)}, want: Uninstall},
-		"ours, half removed":      {is: owned, reason: "to be continued", history: []Revision{revision(1, StatusUninstalling, us, input)}, want: Uninstall},
-		"ours, uninstalled":       {is: owned, reason: "its history goes, too", history: []Revision{revision(1, StatusUninstalled, us, input)}, want: Uninstall},
-		"ours, in progress":       {is: busy, reason: "somebody else works on it", history: []Revision{revision(2, StatusPendingRollback, us, "")}, want: Wait},
-		"ours, stuck":             {is: owned, reason: "nobody works on it any more", history: []Revision{old(revision(2, StatusPendingRollback, us, ""))}, want: Uninstall},
+		"none":              {is: absent, reason: "it is gone", want: Nothing},
+		"ours":              {is: owned, reason: "it goes with its item", history: []Revision{revision(1, StatusDeployed, us, input)}, want: Uninstall},
+		"ours, changed":     {is: owned, reason: "whoever has upgraded it", history: []Revision{revision(2, StatusDeployed, us, "")}, want: Uninstall},
+		"ours, failed":      {is: owned, reason: "so that nothing is left", history: []Revision{revision(1, StatusFailed, us, input)}, want: Uninstall},
+		"ours, interrupted": {is: owned, reason: "nobody works on it", history: []Revision{revision(1, StatusPendingInstall, us, input)}, want: Uninstall},
+		// Rule (helm.md#recovery): An interrupted deletion is continued.
+		"ours, half removed": {is: owned, reason: "to be continued", history: []Revision{revision(1, StatusUninstalling, us, input)}, want: Uninstall},
+		"ours, uninstalled":  {is: owned, reason: "its history goes, too", history: []Revision{revision(1, StatusUninstalled, us, input)}, want: Uninstall},
+		"ours, in progress":  {is: busy, reason: "somebody else works on it", history: []Revision{revision(2, StatusPendingRollback, us, "")}, want: Wait},
+		"ours, stuck":        {is: owned, reason: "nobody works on it any more", history: []Revision{old(revision(2, StatusPendingRollback, us, ""))}, want: Uninstall},
+		// Rule (helm.md#deletion): A release of another item is not touched.
 		"of another":              {is: foreign, reason: "it goes with that item", history: []Revision{revision(1, StatusDeployed, another, input)}, claimed: true, want: Leave},
 		"of another, interrupted": {is: foreign, reason: "at no time", history: []Revision{old(revision(1, StatusPendingInstall, another, input))}, want: Leave},
-		"nobody's":                {is: unowned, reason: "the item has not made it", history: []Revision{revision(1, StatusDeployed, "", "")}, want: Leave},
-		"nobody's, claimed":       {is: owned, reason: "Landscaper has made it for the item", history: []Revision{revision(1, StatusDeployed, "", "")}, claimed: true, want: Uninstall},
-		"nobody's, in progress":   {is: busy, reason: "somebody works on it", history: []Revision{revision(1, StatusPendingUpgrade, "", "")}, claimed: true, want: Wait},
-		"nobody's, uninstalled":   {is: uninstalled, reason: "who has kept the history wants it", history: []Revision{revision(1, StatusUninstalled, "", "")}, claimed: true, want: Nothing},
+		// Rule (helm.md#deletion): A release of no item is not touched.
+		"nobody's":              {is: unowned, reason: "the item has not made it", history: []Revision{revision(1, StatusDeployed, "", "")}, want: Leave},
+		"nobody's, claimed":     {is: owned, reason: "Landscaper has made it for the item", history: []Revision{revision(1, StatusDeployed, "", "")}, claimed: true, want: Uninstall},
+		"nobody's, in progress": {is: busy, reason: "somebody works on it", history: []Revision{revision(1, StatusPendingUpgrade, "", "")}, claimed: true, want: Wait},
+		"nobody's, uninstalled": {is: uninstalled, reason: "who has kept the history wants it", history: []Revision{revision(1, StatusUninstalled, "", "")}, claimed: true, want: Nothing},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -18,14 +18,18 @@ func TestBounded(t *testing.T) {
 		timeout time.Duration
 		until   time.Duration // from the end of the job backwards
 	}{
+		// Rule (helm.md#helm-options): A `timeout` of `0` means the time of the item.
 		"none":     {reason: "the job's is the default", left: time.Minute, timeout: time.Minute},
 		"negative": {reason: "so it is", left: time.Minute, options: helm.Options{Timeout: -1}, timeout: time.Minute},
+		// Rule (helm.md#helm-options): A `timeout` limits each wait of Helm.
 		"shorter": {
 			reason: "it counts", left: time.Minute, options: helm.Options{Timeout: 5 * time.Second}, timeout: 5 * time.Second,
 		},
+		// Rule (helm.md#helm-options): A wait of Helm has at most the time of the item.
 		"longer": {
 			reason: "the job has no more", left: time.Minute, options: helm.Options{Timeout: time.Hour}, timeout: time.Minute,
 		},
+		// Rule (helm.md#helm-options): For an item without a timeout Helm waits five minutes.
 		"without an end": {reason: "it is Helm's own default", timeout: 5 * time.Minute},
 		"negative without an end": {
 			reason: "it is none", options: helm.Options{Timeout: -1}, timeout: 5 * time.Minute,

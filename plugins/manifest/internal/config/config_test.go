@@ -24,6 +24,8 @@ func read(t *testing.T, document []byte, strict bool) []sdk.Problem {
 	return problems
 }
 
+// Rule (manifest.md#the-manifest-deployer): All errors of a configuration are reported at once, before anything is
+// changed.
 func TestConfigurations(t *testing.T) {
 	t.Parallel()
 	suite := configtest.Suite{

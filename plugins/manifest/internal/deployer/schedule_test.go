@@ -51,6 +51,7 @@ func TestSchedules(t *testing.T) {
 		want   opinion
 	}{
 		"none": {reason: "schedules are optional", config: good, want: opinionNone},
+		// Rule (manifest.md#drift): The manifest deployer has schedules.
 		"every, due": {
 			reason: "the interval counts from the start of the last job",
 			config: scheduled(object{"every": "30m"}), want: opinionDue,
