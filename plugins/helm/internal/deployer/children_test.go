@@ -19,14 +19,14 @@ var (
 // TestChildren: objects changed by an HTTP hook are deployed in the places of those of the chart.
 func TestChildren(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		item := w.item(w.config(chart("plain"), nil))
 		w.mustRender(item, "", "", "ConfigMap shop-plain-greeting", "ConfigMap shop-plain-settings")
 		w.Call.Children = w.withHook(item).Children
 		w.MustSucceed(item)
 		for _, name := range []string{"shop-plain-greeting", "shop-plain-settings"} {
 			if got := w.Get(configMaps, name).GetAnnotations()["example.org/hooked"]; got != "yes" {
-				t.Errorf("expected %s of the hook, but found the annotation %q", name, got)
+				w.Errorf("expected %s of the hook, but found the annotation %q", name, got)
 			}
 		}
 		plugintest.NewJob(item)
@@ -188,7 +188,7 @@ func TestChildrenOfAChartWithHooks(t *testing.T) {
 // created.
 func TestHooksOfTheChart(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		item := w.item(w.config(chart("hooks"), nil))
 		installed, managed := w.stepsOf(w.MustSucceed(item), "RunHook"), []string{"ConfigMap shop-hooks"}
 		if w.plain {
@@ -211,7 +211,7 @@ func TestHooksOfTheChart(t *testing.T) {
 			w.mustHold()
 		}
 		if got := slices.Concat(installed, deleted); !slices.Equal(got, ran) {
-			t.Errorf("expected the hooks %q, but found %q", ran, got)
+			w.Errorf("expected the hooks %q, but found %q", ran, got)
 		}
 	})
 }

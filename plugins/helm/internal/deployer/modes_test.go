@@ -41,14 +41,14 @@ func TestWithoutRelease(t *testing.T) {
 // event.
 func TestStatusOfAnUnchangedItem(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		item := w.item(w.config(chart("plain"), nil))
 		w.MustSucceed(item)
 		before := string(item.Status.ProviderStatus.Raw)
 		plugintest.NewJob(item)
 		w.MustSucceed(item)
 		if diff := cmp.Diff(before, string(item.Status.ProviderStatus.Raw)); diff != "" {
-			t.Errorf("-want +got:\n%s", diff)
+			w.Errorf("-want +got:\n%s", diff)
 		}
 	})
 }
@@ -56,12 +56,12 @@ func TestStatusOfAnUnchangedItem(t *testing.T) {
 // TestTargetThatLeadsToAnotherCluster: objects on the cluster before are neither forgotten nor made anew elsewhere.
 func TestTargetThatLeadsToAnotherCluster(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		item := w.item(w.config(chart("plain"), nil))
 		w.MustSucceed(item)
 		system, known := w.MustGet(namespaces, metav1.NamespaceSystem).GetUID(), w.status(item).Cluster
 		if known != system {
-			t.Fatalf("expected the cluster %s in the provider status, but found %q", system, known)
+			w.Fatalf("expected the cluster %s in the provider status, but found %q", system, known)
 		}
 		before := item.Status.ProviderStatus
 		elsewhere := strings.ReplaceAll(string(before.Raw), string(system), "another")
@@ -70,7 +70,7 @@ func TestTargetThatLeadsToAnotherCluster(t *testing.T) {
 			w.MustFail(w.Do(operation, item), configProblem, "TargetChanged", "UID another there")
 		}
 		if diff := cmp.Diff(elsewhere, string(item.Status.ProviderStatus.Raw)); diff != "" {
-			t.Errorf("the provider status: -want +got:\n%s", diff)
+			w.Errorf("the provider status: -want +got:\n%s", diff)
 		}
 		item.Status.ProviderStatus = before
 		w.MustDelete(item)
@@ -81,7 +81,7 @@ func TestTargetThatLeadsToAnotherCluster(t *testing.T) {
 // TestExports reads values of the chart and of an object.
 func TestExports(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		item := w.item(w.config(chart("plain"), object{"greeting": "one"}, object{
 			"exports": object{"exports": []any{
 				object{"key": "own", "jsonPath": ".Values.greeting"},
@@ -93,7 +93,7 @@ func TestExports(t *testing.T) {
 		}))
 		want := object{"of": object{"the": object{"chart": "blue", "object": "1"}}, "own": "one"}
 		if diff := cmp.Diff(want, w.MustSucceed(item).Succeeded.Exports); diff != "" {
-			t.Errorf("the exports: -want +got:\n%s", diff)
+			w.Errorf("the exports: -want +got:\n%s", diff)
 		}
 		w.MustDelete(item)
 	})
@@ -102,7 +102,7 @@ func TestExports(t *testing.T) {
 // TestDiff previews a job, and changes nothing.
 func TestDiff(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(_ *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		item := w.item(w.config(chart("plain"), object{"greeting": "one"}))
 		w.mustChange(item, "create ConfigMap %s/shop-plain-greeting", "create ConfigMap %s/shop-plain-settings")
 		w.mustGreet(nil)
@@ -119,7 +119,7 @@ func TestDiff(t *testing.T) {
 // TestModeIsKept: an item does not go from releases to objects or back.
 func TestModeIsKept(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(_ *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		item := w.item(w.config(chart("plain"), nil))
 		w.MustSucceed(item)
 		w.setConfig(item, w.config(chart("plain"), nil, object{"helmDeployment": w.plain}))
@@ -145,7 +145,7 @@ func TestModeOfAReleaseThatWasNeverMade(t *testing.T) {
 // TestFailedApplyForgetsNothing: leftovers of a failed job go when the chart is mended.
 func TestFailedApplyForgetsNothing(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(_ *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		item := w.item(w.config(chart("plain"), nil))
 		w.MustSucceed(item)
 		rejected := configMap("bad", "", "data: {the key: is not valid}")

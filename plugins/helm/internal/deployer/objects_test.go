@@ -60,8 +60,8 @@ func TestDeletionGroups(t *testing.T) {
 // lists are their items, and what renders to nothing is nothing.
 func TestNamespacesOfObjects(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, w *world) {
-		other := newWorld(t)
+	bothModes(t, func(w *world) {
+		other := newWorld(w)
 		more := charts.File("templates/more.yaml", `# nothing but a comment
 ---
 {{- if .Values.nothing }}
@@ -92,7 +92,7 @@ items:
 		w.mustHold()
 		w.at(other.Namespace).mustHold()
 		if w.Get(clusterRoles, w.Namespace) != nil {
-			t.Error("after the deletion there is still the cluster role")
+			w.Error("after the deletion there is still the cluster role")
 		}
 	})
 }
@@ -101,16 +101,16 @@ items:
 // it is.
 func TestNamespaceOfTheRelease(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		creates := func(namespace string, values object) object {
 			return w.config(chart("plain"), values, object{"namespace": namespace, "createNamespace": true})
 		}
 		mustStay := func(namespace string) {
-			t.Helper()
+			w.Helper()
 			o := w.MustGet(namespaces, namespace)
 			labels := o.GetLabels()
 			if o.GetDeletionTimestamp() != nil || labels["team"] != "roses" || labels[owner.Label] != "" {
-				t.Errorf("expected the namespace with the label of others, but found %v", o)
+				w.Errorf("expected the namespace with the label of others, but found %v", o)
 			}
 		}
 		missing := w.Namespace + "-missing"
@@ -125,7 +125,7 @@ func TestNamespaceOfTheRelease(t *testing.T) {
 		w.MustDelete(item)
 		in.mustGreet(nil)
 		if o := w.MustGet(namespaces, missing); o.GetDeletionTimestamp() != nil || o.GetLabels()["team"] != "roses" {
-			t.Errorf("expected the namespace to stay, with the label of others, but found %v", o)
+			w.Errorf("expected the namespace to stay, with the label of others, but found %v", o)
 		}
 
 		old := w.Namespace + "-old"
@@ -142,7 +142,7 @@ func TestNamespaceOfTheRelease(t *testing.T) {
 // alone.
 func TestItemsOfOneNamespace(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		of := func(name string) *landscaper.DeployItem {
 			return w.itemOf(name, w.config(chart("plain"), nil, object{
 				"name": name, "namespace": w.Namespace + "-shared", "createNamespace": true,
@@ -154,7 +154,7 @@ func TestItemsOfOneNamespace(t *testing.T) {
 				plugintest.NewJob(item)
 				for _, m := range w.MustSucceed(item).Messages {
 					if m.Event != nil && m.Event.Warning {
-						t.Errorf("expected that the items do not meet, but found %+v", m.Event)
+						w.Errorf("expected that the items do not meet, but found %+v", m.Event)
 					}
 				}
 			}
