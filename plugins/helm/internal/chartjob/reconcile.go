@@ -106,7 +106,7 @@ func (j *Job) deploy(ctx context.Context, objects []helm.Object, kept *rendering
 	if res, err := j.CleanUp(ctx, plan, applied, j.cleanUp()); res != nil || err != nil {
 		return res, err
 	}
-	exports, res, err := j.Await(ctx, j.config, nil, applied)
+	exports, res, err := j.CheckAndExport(ctx, j.config, nil, applied)
 	if res != nil || err != nil {
 		return res, err
 	}

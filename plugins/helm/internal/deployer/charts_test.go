@@ -19,12 +19,12 @@ import (
 // Rule (helm.md#releases): `crds/` is created by the first installation, and neither updated nor deleted.
 func TestDefinitions(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		d := w.definition()
 		mustBe := func(fields int, size any) {
-			t.Helper()
+			w.Helper()
 			if d.fields(w) != fields || d.size(w) != size {
-				t.Errorf("expected %d fields and size %v, but found %d and %v", fields, size, d.fields(w), d.size(w))
+				w.Errorf("expected %d fields and size %v, but found %d and %v", fields, size, d.fields(w), d.size(w))
 			}
 		}
 		item := w.item(w.config(d.chart(0), nil))
@@ -53,7 +53,7 @@ func TestDefinitions(t *testing.T) {
 // Rule (helm.md#releases): `values.schema.json` is validated first, and the error shows no values.
 func TestSchemaOfValues(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		wrong := object{"name": "Shop-7", "copies": 9, "password": "short-pass"}
 		item := w.item(w.config(chart("schema"), wrong))
 		result := w.mustRefuse(item, "schema of the chart", "at '/name': '***' does not match pattern '^[a-z]+$'",
@@ -62,7 +62,7 @@ func TestSchemaOfValues(t *testing.T) {
 		w.mustWriteNothing()
 		w.mustDeploy(item, w.config(chart("schema"), wrong, options(object{"skipSchemaValidation": true}, "install")))
 		if got := w.data("shop-shop")["copies"]; got != "9" {
-			t.Errorf("expected the values as they are, but found %v", got)
+			w.Errorf("expected the values as they are, but found %v", got)
 		}
 		w.MustDelete(item)
 	})
@@ -72,7 +72,7 @@ func TestSchemaOfValues(t *testing.T) {
 // Rule (helm.md#deletion): An object with `helm.sh/resource-policy: keep` stays.
 func TestKeep(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		item := w.item(w.config(chart("keep"), nil))
 		w.MustSucceed(item)
 		w.MustDelete(item)
@@ -81,7 +81,7 @@ func TestKeep(t *testing.T) {
 		item = w.item(w.config(chart("keep"), object{"greeting": "again"}))
 		w.MustSucceed(item)
 		if got := w.data("shop-keep-archive")["greeting"]; got != "again" {
-			t.Errorf("expected that the object is deployed again, but found %v", got)
+			w.Errorf("expected that the object is deployed again, but found %v", got)
 		}
 		w.mustDeploy(item, w.config(chart("keep", charts.Without("templates/archive.yaml")), nil))
 		w.mustHold("shop-keep-archive", "shop-keep-greeting")
@@ -96,7 +96,7 @@ func TestKeep(t *testing.T) {
 // `keep`.
 func TestKeptAsHelmDoes(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		loud := configMap("loud", `, annotations: {helm.sh/resource-policy: "Keep "}`)
 		item := w.item(w.config(chart("plain", loud, configMap("more", "")), nil))
 		w.MustSucceed(item)
@@ -113,7 +113,7 @@ func TestKeptAsHelmDoes(t *testing.T) {
 // Rule (helm.md#without-a-release): `lookup` reads the target.
 func TestLookup(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		password := func() any { return w.MustGet(secrets, "shop-lookup").Object["data"].(object)["password"] }
 		item := w.item(w.config(chart("lookup"), nil))
 		w.MustSucceed(item)
@@ -121,7 +121,7 @@ func TestLookup(t *testing.T) {
 		w.mustDeploy(item, w.config(chart("lookup", configMap("more", "")), nil))
 		w.mustHold("more")
 		if password() != made {
-			t.Error("expected the same password")
+			w.Error("expected the same password")
 		}
 		w.MustDelete(item)
 	})
@@ -209,15 +209,15 @@ func TestBrokenCharts(t *testing.T) {
 			if name == "unknown" { // Helm names the object
 				parts = c.parts
 			}
-			bothModes(t, func(t *testing.T, w *world) {
+			bothModes(t, func(w *world) {
 				item := w.item(w.config(source, object{"failure": name, "password": "my-own-secret"}))
 				result := w.call(item)
 				if result.Failed == nil {
-					t.Fatalf("%s: expected a failure, but found: %s", c.reason, result)
+					w.Fatalf("%s: expected a failure, but found: %s", c.reason, result)
 				}
 				for _, part := range parts {
 					if !strings.Contains(result.String(), part) {
-						t.Errorf("%s: expected %q, but found: %s", c.reason, part, result)
+						w.Errorf("%s: expected %q, but found: %s", c.reason, part, result)
 					}
 				}
 				w.mustHide(result, "my-own-secret")
@@ -284,13 +284,13 @@ spec: {type: made-by-the-chart, ports: [{port: 80}]}
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bothModes(t, func(t *testing.T, w *world) {
+			bothModes(t, func(w *world) {
 				values := object{"password": "my-own-secret", "pin": 12345678}
 				item := w.item(w.config(chart("plain", charts.File("templates/bad.yaml", c.template)), values))
 				w.mustHide(w.mustRefuse(item, "plain/templates/bad.yaml", "Service"),
 					"my-own-secret", "12345678", "made-by-the-chart")
-				if t.Failed() {
-					t.Log(c.reason)
+				if w.Failed() {
+					w.Log(c.reason)
 				}
 				w.MustDelete(item)
 			})

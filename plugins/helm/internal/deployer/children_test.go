@@ -20,14 +20,14 @@ var (
 // Rule (helm.md#http-hooks): The objects of an HTTP hook become part of the revision.
 func TestChildren(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		item := w.item(w.config(chart("plain"), nil))
 		w.mustRender(item, "", "", "ConfigMap shop-plain-greeting", "ConfigMap shop-plain-settings")
 		w.Call.Children = w.withHook(item).Children
 		w.MustSucceed(item)
 		for _, name := range []string{"shop-plain-greeting", "shop-plain-settings"} {
 			if got := w.Get(configMaps, name).GetAnnotations()["example.org/hooked"]; got != "yes" {
-				t.Errorf("expected %s of the hook, but found the annotation %q", name, got)
+				w.Errorf("expected %s of the hook, but found the annotation %q", name, got)
 			}
 		}
 		plugintest.NewJob(item)
@@ -195,7 +195,7 @@ func TestChildrenOfAChartWithHooks(t *testing.T) {
 // Rule (helm.md#without-a-release): Hooks of an installation are ordinary objects, and other hooks are ignored.
 func TestHooksOfTheChart(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		item := w.item(w.config(chart("hooks"), nil))
 		installed, managed := w.stepsOf(w.MustSucceed(item), "RunHook"), []string{"ConfigMap shop-hooks"}
 		if w.plain {
@@ -218,7 +218,7 @@ func TestHooksOfTheChart(t *testing.T) {
 			w.mustHold()
 		}
 		if got := slices.Concat(installed, deleted); !slices.Equal(got, ran) {
-			t.Errorf("expected the hooks %q, but found %q", ran, got)
+			w.Errorf("expected the hooks %q, but found %q", ran, got)
 		}
 	})
 }

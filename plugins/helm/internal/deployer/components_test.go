@@ -50,14 +50,14 @@ func TestChartsOfComponents(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bothModes(t, func(t *testing.T, w *world) {
+			bothModes(t, func(w *world) {
 				registry := w.push()
 				place := components.Place{Registry: registry, Prefix: "team"}
 				for version, content := range map[string][]byte{
 					"1.0.0": charts.Pack("plain"), "1.1.0": charts.Pack("plain"),
 					"2.0.0": charts.Pack("plain", charts.Version("2.0.0"), configMap("more", "")),
 				} {
-					place.Push(t, components.Version{
+					place.Push(w, components.Version{
 						Name: component, Version: version, DescriptorType: form.descriptor,
 						Resources: []components.Resource{{Name: "chart", Content: content, Stored: form.stored}},
 					})
@@ -99,7 +99,7 @@ func TestChartsOfComponents(t *testing.T) {
 					return r.Path == "/token"
 				})
 				if len(asked) != 1 || !strings.Contains(asked[0].Path, string(chartserver.Manifest)) {
-					t.Errorf("expected one request of a job without a change, for a manifest, but found %v", asked)
+					w.Errorf("expected one request of a job without a change, for a manifest, but found %v", asked)
 				}
 
 				// Nothing of the component or of its place is needed to get rid of it.

@@ -61,7 +61,7 @@ func TestItemWithoutConfiguration(t *testing.T) {
 // Rule (helm.md#readiness-and-exports): A custom readiness check of the helm deployer is waited for.
 func TestCustomChecks(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		// A label is looked for in all namespaces, and all tests share one cluster.
 		own := object{"test": w.Namespace}
 		check := object{
@@ -89,7 +89,7 @@ func TestCustomChecks(t *testing.T) {
 // an error.
 func TestExportsThatAreNotThere(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		item := w.item(w.config(chart("plain"), nil, object{"exports": object{"exports": []any{
 			object{"key": "a", "jsonPath": ".Values.nothing.at.all"}, object{"key": "b", "jsonPath": ".Chart.version"},
 		}}}))
@@ -103,7 +103,7 @@ func TestExportsThatAreNotThere(t *testing.T) {
 		w.mustWait(w.call(item), "address")
 		w.Patch(configMaps, "shop-plain-greeting", `{"data":{"address":"here"}}`)
 		if diff := cmp.Diff(map[string]any{"address": "here"}, w.MustSucceed(item).Succeeded.Exports); diff != "" {
-			t.Errorf("the exports: -want +got:\n%s", diff)
+			w.Errorf("the exports: -want +got:\n%s", diff)
 		}
 		w.MustDelete(item)
 	})
@@ -113,24 +113,24 @@ func TestExportsThatAreNotThere(t *testing.T) {
 // Rule (helm.md#the-helm-deployer): The helm deployer has schedules.
 func TestContinuousReconcile(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		item := w.item(w.config(chart("plain"), nil, object{"continuousReconcile": object{"every": "1h"}}))
 		w.MustSucceed(item)
 		item.Status.JobIDFinished = item.Status.JobID
 		due := func(ago time.Duration) bool {
 			at := landscaper.NewTime(time.Now().Add(-ago))
 			item.Status.LastReconcileTime = &at
-			outcomes, err := w.Plugin.RunHooks(t.Context(), hook.ShouldReconcile, item, nil)
+			outcomes, err := w.Plugin.RunHooks(w.Context(), hook.ShouldReconcile, item, nil)
 			if err != nil || len(outcomes) != 1 || outcomes[0].Err != nil || outcomes[0].Result == nil {
-				t.Fatalf("expected one opinion, but found %+v, %v", outcomes, err)
+				w.Fatalf("expected one opinion, but found %+v, %v", outcomes, err)
 			}
 			return !outcomes[0].Result.AbortReconcile
 		}
 		if due(time.Minute) {
-			t.Error("expected that the item is not due after a minute")
+			w.Error("expected that the item is not due after a minute")
 		}
 		if !due(2 * time.Hour) {
-			t.Error("expected that the item is due after two hours")
+			w.Error("expected that the item is due after two hours")
 		}
 		w.MustDelete(item)
 	})
@@ -139,7 +139,7 @@ func TestContinuousReconcile(t *testing.T) {
 // TestErrorsOfADeletionAreTold: Landscaper only logs them.
 func TestErrorsOfADeletionAreTold(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		item := w.item(w.config(chart("plain"), nil))
 		w.MustSucceed(item)
 		w.Requests.Fail(func(r *http.Request) error {
@@ -161,7 +161,7 @@ func TestErrorsOfADeletionAreTold(t *testing.T) {
 // TestTargetThatIsGone: the item says how to get rid of it, and forgets nothing until then.
 func TestTargetThatIsGone(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		item := w.item(w.config(chart("plain"), nil))
 		w.MustSucceed(item)
 		target := w.Call.Target
@@ -175,7 +175,7 @@ func TestTargetThatIsGone(t *testing.T) {
 			w.Call.Target = w.Target("cluster", gone)
 			result := w.Do(plugintest.Delete, item)
 			if result.Failed == nil {
-				t.Fatalf("expected a failure, but found: %s", result)
+				w.Fatalf("expected a failure, but found: %s", result)
 			}
 			w.MustFail(result, result.Failed.Codes(), name, landscaper.DeleteWithoutUninstallAnnotation)
 		}
@@ -188,7 +188,7 @@ func TestTargetThatIsGone(t *testing.T) {
 // TestNamespaceInTheChart: an item can be deleted although the namespace of its objects is one of them.
 func TestNamespaceInTheChart(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		own := charts.File("templates/own.yaml", `apiVersion: v1
 kind: Namespace
 metadata: {name: {{ .Release.Namespace }}-own}
@@ -205,11 +205,11 @@ metadata: {name: inner, namespace: {{ .Release.Namespace }}-own}
 		for range 3 {
 			result := w.Do(plugintest.Delete, item)
 			if result.Failed != nil {
-				t.Fatalf("expected no failure, but found: %s", result)
+				w.Fatalf("expected no failure, but found: %s", result)
 			}
 		}
 		if left := w.managed(item); slices.Contains(left, "ConfigMap inner") {
-			t.Errorf("expected the object in the namespace to be gone, but found %v", left)
+			w.Errorf("expected the object in the namespace to be gone, but found %v", left)
 		}
 	})
 }
@@ -233,7 +233,7 @@ func TestReleaseOfAnItemThatIsGone(t *testing.T) {
 // TestSteps: a job tells its work step by step, and not by one word for all.
 func TestSteps(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		want := []string{"ReadChart", "Install", "LoadChart", "Render", "CreateObjects", "Export"}
 		if w.plain {
 			want = []string{"ReadChart", "Render", "LoadChart", "Render", "Apply", "Export"}
@@ -242,7 +242,7 @@ func TestSteps(t *testing.T) {
 			"key": "copies", "jsonPath": ".data.copies", "fromResource": w.reference("shop-plain-greeting"),
 		}}}}))
 		if diff := cmp.Diff(want, w.stepsOf(w.MustSucceed(item), "")); diff != "" {
-			t.Errorf("-want +got:\n%s", diff)
+			w.Errorf("-want +got:\n%s", diff)
 		}
 		w.MustDelete(item)
 	})

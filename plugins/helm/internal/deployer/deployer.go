@@ -300,8 +300,8 @@ func checkMode(ctx context.Context, j *helmjob.Job, c *config.Config) error {
 		}
 		if made {
 			return sdk.ConfigurationError(reasonModeChanged, "spec.config: helmDeployment: expected true, "+
-				"since the deploy item has made the release %s, but found false; delete the deploy item and create it anew",
-				j.Record.ReleaseName())
+				"since the deploy item has made the release %s, but found false; "+
+				"delete the deploy item and create it anew", j.Record.ReleaseName())
 		}
 		j.Record.ForgetRelease()
 	}

@@ -48,7 +48,7 @@ func (w *world) web() string {
 // Rule (helm.md#unchanged-releases-and-drift): Upgrades of releases leave fields of other clients.
 func TestFieldsOfOthers(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(_ *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		config := func(values object) object {
 			return w.config(scaled(), values, object{"readinessChecks": object{"disableDefault": true}}, object{
 				"ignoreDifferences": []any{object{

@@ -42,14 +42,14 @@ func TestWithoutRelease(t *testing.T) {
 // Rule (helm.md#unchanged-releases-and-drift): A job without work leaves the provider status as it was.
 func TestStatusOfAnUnchangedItem(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		item := w.item(w.config(chart("plain"), nil))
 		w.MustSucceed(item)
 		before := string(item.Status.ProviderStatus.Raw)
 		plugintest.NewJob(item)
 		w.MustSucceed(item)
 		if diff := cmp.Diff(before, string(item.Status.ProviderStatus.Raw)); diff != "" {
-			t.Errorf("-want +got:\n%s", diff)
+			w.Errorf("-want +got:\n%s", diff)
 		}
 	})
 }
@@ -57,12 +57,12 @@ func TestStatusOfAnUnchangedItem(t *testing.T) {
 // TestTargetThatLeadsToAnotherCluster: objects on the cluster before are neither forgotten nor made anew elsewhere.
 func TestTargetThatLeadsToAnotherCluster(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		item := w.item(w.config(chart("plain"), nil))
 		w.MustSucceed(item)
 		system, known := w.MustGet(namespaces, metav1.NamespaceSystem).GetUID(), w.status(item).Cluster
 		if known != system {
-			t.Fatalf("expected the cluster %s in the provider status, but found %q", system, known)
+			w.Fatalf("expected the cluster %s in the provider status, but found %q", system, known)
 		}
 		before := item.Status.ProviderStatus
 		elsewhere := strings.ReplaceAll(string(before.Raw), string(system), "another")
@@ -71,7 +71,7 @@ func TestTargetThatLeadsToAnotherCluster(t *testing.T) {
 			w.MustFail(w.Do(operation, item), configProblem, "TargetChanged", "UID another there")
 		}
 		if diff := cmp.Diff(elsewhere, string(item.Status.ProviderStatus.Raw)); diff != "" {
-			t.Errorf("the provider status: -want +got:\n%s", diff)
+			w.Errorf("the provider status: -want +got:\n%s", diff)
 		}
 		item.Status.ProviderStatus = before
 		w.MustDelete(item)
@@ -83,7 +83,7 @@ func TestTargetThatLeadsToAnotherCluster(t *testing.T) {
 // Rule (helm.md#readiness-and-exports): Exports are read from values of the chart and from objects.
 func TestExports(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		item := w.item(w.config(chart("plain"), object{"greeting": "one"}, object{
 			"exports": object{"exports": []any{
 				object{"key": "own", "jsonPath": ".Values.greeting"},
@@ -95,7 +95,7 @@ func TestExports(t *testing.T) {
 		}))
 		want := object{"of": object{"the": object{"chart": "blue", "object": "1"}}, "own": "one"}
 		if diff := cmp.Diff(want, w.MustSucceed(item).Succeeded.Exports); diff != "" {
-			t.Errorf("the exports: -want +got:\n%s", diff)
+			w.Errorf("the exports: -want +got:\n%s", diff)
 		}
 		w.MustDelete(item)
 	})
@@ -105,7 +105,7 @@ func TestExports(t *testing.T) {
 // Rule (helm.md#the-helm-deployer): `items diff` compares the deployed revision with the next one, and changes nothing.
 func TestDiff(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(_ *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		item := w.item(w.config(chart("plain"), object{"greeting": "one"}))
 		w.mustChange(item, "create ConfigMap %s/shop-plain-greeting", "create ConfigMap %s/shop-plain-settings")
 		w.mustGreet(nil)
@@ -123,7 +123,7 @@ func TestDiff(t *testing.T) {
 // Rule (helm.md#without-a-release): `helmDeployment` of an existing item cannot be changed.
 func TestModeIsKept(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(_ *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		item := w.item(w.config(chart("plain"), nil))
 		w.MustSucceed(item)
 		w.setConfig(item, w.config(chart("plain"), nil, object{"helmDeployment": w.plain}))
@@ -149,7 +149,7 @@ func TestModeOfAReleaseThatWasNeverMade(t *testing.T) {
 // TestFailedApplyForgetsNothing: leftovers of a failed job go when the chart is mended.
 func TestFailedApplyForgetsNothing(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(_ *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		item := w.item(w.config(chart("plain"), nil))
 		w.MustSucceed(item)
 		rejected := configMap("bad", "", "data: {the key: is not valid}")

@@ -64,8 +64,8 @@ func TestDeletionGroups(t *testing.T) {
 // Rule (helm.md#the-helm-deployer): An object without a namespace is in the namespace of the release.
 func TestNamespacesOfObjects(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, w *world) {
-		other := newWorld(t)
+	bothModes(t, func(w *world) {
+		other := newWorld(w)
 		more := charts.File("templates/more.yaml", `# nothing but a comment
 ---
 {{- if .Values.nothing }}
@@ -96,7 +96,7 @@ items:
 		w.mustHold()
 		w.at(other.Namespace).mustHold()
 		if w.Get(clusterRoles, w.Namespace) != nil {
-			t.Error("after the deletion there is still the cluster role")
+			w.Error("after the deletion there is still the cluster role")
 		}
 	})
 }
@@ -106,16 +106,16 @@ items:
 // Rule (helm.md#the-helm-deployer): `createNamespace` creates the namespace of a release, and it stays.
 func TestNamespaceOfTheRelease(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		creates := func(namespace string, values object) object {
 			return w.config(chart("plain"), values, object{"namespace": namespace, "createNamespace": true})
 		}
 		mustStay := func(namespace string) {
-			t.Helper()
+			w.Helper()
 			o := w.MustGet(namespaces, namespace)
 			labels := o.GetLabels()
 			if o.GetDeletionTimestamp() != nil || labels["team"] != "roses" || labels[owner.Label] != "" {
-				t.Errorf("expected the namespace with the label of others, but found %v", o)
+				w.Errorf("expected the namespace with the label of others, but found %v", o)
 			}
 		}
 		missing := w.Namespace + "-missing"
@@ -130,7 +130,7 @@ func TestNamespaceOfTheRelease(t *testing.T) {
 		w.MustDelete(item)
 		in.mustGreet(nil)
 		if o := w.MustGet(namespaces, missing); o.GetDeletionTimestamp() != nil || o.GetLabels()["team"] != "roses" {
-			t.Errorf("expected the namespace to stay, with the label of others, but found %v", o)
+			w.Errorf("expected the namespace to stay, with the label of others, but found %v", o)
 		}
 
 		old := w.Namespace + "-old"
@@ -148,7 +148,7 @@ func TestNamespaceOfTheRelease(t *testing.T) {
 // Rule (helm.md#without-a-release): The namespace of `createNamespace` may be shared by several items.
 func TestItemsOfOneNamespace(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		of := func(name string) *landscaper.DeployItem {
 			return w.itemOf(name, w.config(chart("plain"), nil, object{
 				"name": name, "namespace": w.Namespace + "-shared", "createNamespace": true,
@@ -160,7 +160,7 @@ func TestItemsOfOneNamespace(t *testing.T) {
 				plugintest.NewJob(item)
 				for _, m := range w.MustSucceed(item).Messages {
 					if m.Event != nil && m.Event.Warning {
-						t.Errorf("expected that the items do not meet, but found %+v", m.Event)
+						w.Errorf("expected that the items do not meet, but found %+v", m.Event)
 					}
 				}
 			}

@@ -124,15 +124,15 @@ spec: {ports: [{port: 80}]}
 // Rule (helm.md#deletion): Helm does not delete an object if a kept one would be deleted with it.
 func TestKeptInsideWhatGoes(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		inner := w.Namespace + "-inner"
 		outer := charts.File("templates/outer.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+inner+"}\n")
 		key := charts.File("templates/key.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: key, namespace: "+inner+
 			", annotations: {helm.sh/resource-policy: keep}}\n")
 		mustStay := func(when string) {
-			t.Helper()
+			w.Helper()
 			if w.MustGet(namespaces, inner).GetDeletionTimestamp() != nil || w.At(inner).Get(secrets, "key") == nil {
-				t.Fatalf("expected that the Namespace and the Secret stay %s", when)
+				w.Fatalf("expected that the Namespace and the Secret stay %s", when)
 			}
 		}
 		item := w.item(w.config(chart("plain", outer, key), nil))

@@ -136,7 +136,7 @@ func TestJobMakesOneRevision(t *testing.T) {
 // other revision.
 func TestVanishedObjectOfARelease(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		item := w.item(w.config(chart("plain", once("completions: 1")), nil))
 		w.mustWait(w.call(item))
 		w.vanish()
@@ -172,13 +172,13 @@ func TestReleaseChangesDuringAJob(t *testing.T) {
 // Rule (helm.md#unchanged-releases-and-drift): A Job with a TTL in a release leads to no revision.
 func TestJobWithTTLRunsOnce(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		gate := w.checks("shop-plain-greeting", ".metadata.annotations.open")
 		item := w.item(w.config(chart("plain", once(deletesItself)), nil, gate))
 		for i := range 4 {
 			result := w.call(item)
 			if waiting := result.InProgress; waiting == nil || strings.Contains(waiting.WaitingFor, "Job") != (i == 0) {
-				t.Fatalf("call %d: expected to wait for the Job at first, then for the gate, but found: %s", i, result)
+				w.Fatalf("call %d: expected to wait for the Job at first, then for the gate, but found: %s", i, result)
 			}
 			if i == 0 {
 				w.vanish()

@@ -95,14 +95,14 @@ func TestSources(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bothModes(t, func(t *testing.T, w *world) {
+			bothModes(t, func(w *world) {
 				source, version := c.source(w)
 				item := w.item(w.config(source, object{"greeting": "from " + name}))
 				w.MustSucceed(item)
 				w.mustGreet("from " + name)
 				got := w.status(item).Chart
 				if got == nil || got.Name != "plain" || got.Version != version || !strings.HasPrefix(got.Digest, "sha256:") {
-					t.Errorf("%s: expected version %s in the status, but found %+v", c.reason, version, got)
+					w.Errorf("%s: expected version %s in the status, but found %+v", c.reason, version, got)
 				}
 				// Nothing of the chart or of its place is needed to get rid of it.
 				w.Call.Credentials = nil

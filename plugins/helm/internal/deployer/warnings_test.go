@@ -28,20 +28,20 @@ func TestChartWarnings(t *testing.T) {
 	const want = `Helm warns: Condition path 'sessions.enabled' for chart sessions returned non-bool value; ` +
 		`an object is left out, since its annotation helm.sh/hook names an unknown hook: "pre-instal"`
 	c := chart("parent", hooked("hook", "pre-instal"))
-	bothModes(t, func(t *testing.T, w *world) {
+	bothModes(t, func(w *world) {
 		w.withProcesses()
 		item := w.item(w.config(c, object{"sessions": object{"enabled": "false"}}, w.untilOpen()))
-		changes, err := w.Plugin.Diff(t.Context(), w.CallOf(item))
+		changes, err := w.Plugin.Diff(w.Context(), w.CallOf(item))
 		if err != nil || len(changes) < 2 {
-			t.Fatalf("expected several changes, but found %v, %v", changes, err)
+			w.Fatalf("expected several changes, but found %v, %v", changes, err)
 		}
 		line := sdk.Change{Object: "Chart of " + w.Namespace + "/shop", Action: sdk.ActionUpdate, Note: want}
 		if diff := cmp.Diff(line, changes[0]); diff != "" {
-			t.Errorf("-want +got:\n%s", diff)
+			w.Errorf("-want +got:\n%s", diff)
 		}
 		for _, told := range [][]string{{want}, nil} {
 			if diff := cmp.Diff(told, chartWarnings(w.call(item))); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
+				w.Errorf("-want +got:\n%s", diff)
 			}
 		}
 		w.mustChange(item)

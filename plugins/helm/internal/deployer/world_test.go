@@ -62,7 +62,7 @@ type world struct {
 	clock  *clocktesting.FakePassiveClock // of the cache of charts
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	orders, now := &orderLog{}, clocktesting.NewFakePassiveClock(time.Now())
 	return &world{orders: orders, clock: now, Host: plugintest.NewHost(t, hostOptions(now, orders))}
@@ -101,14 +101,14 @@ func start(
 }
 
 // bothModes runs a test with a release and without.
-func bothModes(t *testing.T, test func(t *testing.T, w *world)) {
+func bothModes(t *testing.T, test func(w *world)) {
 	t.Helper()
 	for name, plain := range map[string]bool{"with a release": false, "without": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.plain = plain
-			test(t, w)
+			test(w)
 		})
 	}
 }

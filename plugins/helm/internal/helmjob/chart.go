@@ -79,13 +79,14 @@ func (j *Job) Values(
 	ctx context.Context, step string, c *config.Config, archive *chartsource.Archive,
 ) (*helm.Result, error) {
 	return j.Run(ctx, step, &helm.Request{
-		Action: helm.Values, Release: c.Release, Chart: helm.Chart{Path: archive.Path}, Values: c.Values, Options: c.Install,
+		Action: helm.Values, Release: c.Release, Chart: helm.Chart{Path: archive.Path}, Values: c.Values,
+		Options: c.Install,
 	}, Events{})
 }
 
-// Await waits for the readiness of the objects, and reads the exports. Without an archive it fetches the chart if an
-// export needs it.
-func (j *Job) Await(
+// CheckAndExport waits for the readiness of the objects, and reads the exports. Without an archive it fetches the chart
+// if an export needs it.
+func (j *Job) CheckAndExport(
 	ctx context.Context, c *config.Config, archive *chartsource.Archive, applied []apply.Applied,
 ) (exports map[string]any, res *sdk.Response, err error) {
 	if res, err := j.CheckReadiness(ctx, c.Checks, applied); res != nil || err != nil {

@@ -39,16 +39,17 @@ type observed struct {
 	drift []desired.Drift
 }
 
-// await reads the objects of the job's revision. Their drift since does not matter: controllers respond to the
+// reread reads the objects of the job's revision. Their drift since does not matter: controllers respond to the
 // revision, and a new one for each response would never end.
-func (d *Deployment) await(ctx context.Context, history []release.Revision) (*observed, *sdk.Response, error) {
+func (d *Deployment) reread(ctx context.Context, history []release.Revision) (*observed, *sdk.Response, error) {
 	revision := d.Record.Release.Revision
 	newest := release.Newest(history)
 	if newest.Version != revision || newest.Status != release.StatusDeployed {
 		return nil, d.End(), job.During(stepRelease, &sdk.Error{
 			Codes: []landscaper.ErrorCode{landscaper.ErrorNoRetry}, Reason: reasonReleaseChanged,
 			Err: fmt.Errorf("release %s: another client has changed it while this job waited for revision %d, now %s; "+
-				"the next job deploys the chart of the deploy item again", d.name, revision, release.StatusOf(history, revision)),
+				"the next job deploys the chart of the deploy item again",
+				d.name, revision, release.StatusOf(history, revision)),
 		})
 	}
 	found, err := d.look(ctx, revision)

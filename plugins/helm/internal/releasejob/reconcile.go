@@ -36,7 +36,7 @@ func (d *Deployment) Reconcile(ctx context.Context, force bool) (*sdk.Response, 
 	var res *sdk.Response
 	switch found.state {
 	case made:
-		objects, res, err = d.await(ctx, history)
+		objects, res, err = d.reread(ctx, history)
 	case current:
 		objects = d.keep(found)
 	case drifted, outdated:
@@ -53,7 +53,7 @@ func (d *Deployment) Reconcile(ctx context.Context, force bool) (*sdk.Response, 
 	if res, err := d.CleanUp(ctx, objects.plan, objects.applied, deletion); res != nil || err != nil {
 		return res, err
 	}
-	exports, res, err := d.Await(ctx, d.config, d.archive, objects.applied)
+	exports, res, err := d.CheckAndExport(ctx, d.config, d.archive, objects.applied)
 	if res != nil || err != nil {
 		return res, err
 	}

@@ -73,7 +73,8 @@ func named(objects []helm.Object) ([]parsedObject, error) {
 	for i, p := range parsed {
 		name := childName(p.Object)
 		if seen[name] {
-			return nil, sdk.ConfigurationError(ReasonInvalid, "%s: the chart has another %s", p.Path, object.KeyOf(p.Object))
+			return nil, sdk.ConfigurationError(ReasonInvalid,
+				"%s: the chart has another %s", p.Path, object.KeyOf(p.Object))
 		}
 		seen[name] = true
 		parsed[i].Path = field.NewPath(name)
