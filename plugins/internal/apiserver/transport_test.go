@@ -184,7 +184,7 @@ func TestPause(t *testing.T) {
 		"busy":        {http.StatusTooManyRequests, "300", 300 * time.Second, 300 * time.Second},
 		"unavailable": {http.StatusServiceUnavailable, "300", 300 * time.Second, 300 * time.Second},
 		// Rule (host-configuration.md#workers): `Retry-After` may also be a date.
-		"date":        {http.StatusServiceUnavailable, date, 50 * time.Minute, time.Hour},
+		"date": {http.StatusServiceUnavailable, date, 50 * time.Minute, time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
