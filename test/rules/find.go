@@ -114,6 +114,9 @@ func rulesOfScenario(path string, content []byte) (rules []rule, problems []stri
 		}
 		r.dir, r.line = dir, at
 		r.test, r.subtest = "TestScenarios", strings.TrimSuffix(file, scenarioSuffix)
+		if strings.HasPrefix(path, contract) && r.page == "helm.md" {
+			r.dir, r.subtest = "plugins/helm/internal/deployer", "release/"+r.subtest
+		}
 		rules, text = append(rules, r), ""
 	}
 	return rules, problems, nil

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/client-go/rest"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -41,20 +40,6 @@ func TestMistakesInTheConfiguration(t *testing.T) {
 	item = w.item(w.config(chart("plain"), nil, object{"replicas": 2}))
 	w.mustWarn(w.MustSucceed(item), "UnknownField", `"replicas"`)
 	w.MustDelete(item)
-}
-
-// TestItemWithoutConfiguration: Landscaper's deployers end with it.
-func TestItemWithoutConfiguration(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	item := w.item(nil)
-	item.Spec.Config = nil
-	w.mustRefuse(item, "spec.config")
-	w.Requests.Take()
-	w.MustDelete(item)
-	if requests := w.Requests.Take(); len(requests) > 0 {
-		t.Errorf("expected no request for an item that has deployed nothing, but found %v", requests)
-	}
 }
 
 // TestCustomChecks: they are looked at with a release, too, and the job says what it waits for, and ends when it comes.
@@ -155,33 +140,6 @@ func TestErrorsOfADeletionAreTold(t *testing.T) {
 		w.MustDelete(item)
 		w.mustHave()
 		w.mustHold()
-	})
-}
-
-// TestTargetThatIsGone: the item says how to get rid of it, and forgets nothing until then.
-func TestTargetThatIsGone(t *testing.T) {
-	t.Parallel()
-	bothModes(t, func(w *world) {
-		item := w.item(w.config(chart("plain"), nil))
-		w.MustSucceed(item)
-		target := w.Call.Target
-		for name, gone := range map[string]*rest.Config{
-			"cannot reach target cluster": {Host: "https://127.0.0.1:1", BearerToken: "x"},
-			"does not accept the credentials": {
-				Host: plugintest.Config().Host, BearerToken: "x",
-				TLSClientConfig: rest.TLSClientConfig{CAData: plugintest.Config().CAData},
-			},
-		} {
-			w.Call.Target = w.Target("cluster", gone)
-			result := w.Do(plugintest.Delete, item)
-			if result.Failed == nil {
-				w.Fatalf("expected a failure, but found: %s", result)
-			}
-			w.MustFail(result, result.Failed.Codes(), name, landscaper.DeleteWithoutUninstallAnnotation)
-		}
-		w.Call.Target = target
-		w.MustDelete(item)
-		w.mustHave()
 	})
 }
 

@@ -1,12 +1,9 @@
 package deployer_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
@@ -54,31 +51,6 @@ func TestStatusOfAnUnchangedItem(t *testing.T) {
 	})
 }
 
-// TestTargetThatLeadsToAnotherCluster: objects on the cluster before are neither forgotten nor made anew elsewhere.
-func TestTargetThatLeadsToAnotherCluster(t *testing.T) {
-	t.Parallel()
-	bothModes(t, func(w *world) {
-		item := w.item(w.config(chart("plain"), nil))
-		w.MustSucceed(item)
-		system, known := w.MustGet(namespaces, metav1.NamespaceSystem).GetUID(), w.status(item).Cluster
-		if known != system {
-			w.Fatalf("expected the cluster %s in the provider status, but found %q", system, known)
-		}
-		before := item.Status.ProviderStatus
-		elsewhere := strings.ReplaceAll(string(before.Raw), string(system), "another")
-		item.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(elsewhere)}
-		for _, operation := range []plugintest.Operation{plugintest.Reconcile, plugintest.Delete} {
-			w.MustFail(w.Do(operation, item), configProblem, "TargetChanged", "UID another there")
-		}
-		if diff := cmp.Diff(elsewhere, string(item.Status.ProviderStatus.Raw)); diff != "" {
-			w.Errorf("the provider status: -want +got:\n%s", diff)
-		}
-		item.Status.ProviderStatus = before
-		w.MustDelete(item)
-		w.mustGreet(nil)
-	})
-}
-
 // TestExports reads values of the chart and of an object.
 // Rule (helm.md#readiness-and-exports): Exports are read from values of the chart and from objects.
 func TestExports(t *testing.T) {
@@ -97,24 +69,6 @@ func TestExports(t *testing.T) {
 		if diff := cmp.Diff(want, w.MustSucceed(item).Succeeded.Exports); diff != "" {
 			w.Errorf("the exports: -want +got:\n%s", diff)
 		}
-		w.MustDelete(item)
-	})
-}
-
-// TestDiff previews a job, and changes nothing.
-// Rule (helm.md#the-helm-deployer): `items diff` compares the deployed revision with the next one, and changes nothing.
-func TestDiff(t *testing.T) {
-	t.Parallel()
-	bothModes(t, func(w *world) {
-		item := w.item(w.config(chart("plain"), object{"greeting": "one"}))
-		w.mustChange(item, "create ConfigMap %s/shop-plain-greeting", "create ConfigMap %s/shop-plain-settings")
-		w.mustGreet(nil)
-		w.MustSucceed(item)
-		w.mustChange(item)
-		short := chart("plain", charts.Without("templates/settings.yaml"))
-		w.setConfig(item, w.config(short, object{"greeting": "two"}))
-		w.mustChange(item, "delete ConfigMap %s/shop-plain-settings", "update ConfigMap %s/shop-plain-greeting")
-		w.mustGreet("one")
 		w.MustDelete(item)
 	})
 }
@@ -144,21 +98,4 @@ func TestModeOfAReleaseThatWasNeverMade(t *testing.T) {
 		t.Errorf("expected an object of the item, but found %v", o)
 	}
 	w.MustDelete(item)
-}
-
-// TestFailedApplyForgetsNothing: leftovers of a failed job go when the chart is mended.
-func TestFailedApplyForgetsNothing(t *testing.T) {
-	t.Parallel()
-	bothModes(t, func(w *world) {
-		item := w.item(w.config(chart("plain"), nil))
-		w.MustSucceed(item)
-		rejected := configMap("bad", "", "data: {the key: is not valid}")
-		short := charts.Without("templates/settings.yaml")
-		w.setConfig(item, w.config(chart("plain", short, rejected), nil))
-		w.mustRefuse(item, "bad", "plain/templates/bad.yaml")
-		w.mustDeploy(item, w.config(chart("plain", short), nil))
-		w.mustHold("shop-plain-greeting")
-		w.MustDelete(item)
-		w.mustHold()
-	})
 }

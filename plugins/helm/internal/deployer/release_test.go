@@ -50,46 +50,6 @@ func TestRelease(t *testing.T) {
 	w.mustHold()
 }
 
-// TestDrift: changed and deleted objects are repaired by a new revision, and told.
-func TestDrift(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		reason, foreseen string
-		change           func(w *world)
-	}{
-		// Rule (helm.md#unchanged-releases-and-drift): A changed object of a release is repaired by a new revision, and
-		// reported.
-		"changed": {
-			reason: "a field that the chart sets", foreseen: "update ConfigMap %s/shop-plain-greeting",
-			change: func(w *world) { w.Patch(configMaps, "shop-plain-greeting", `{"data":{"greeting":"boo"}}`) },
-		},
-		// Rule (helm.md#unchanged-releases-and-drift): A deleted object of a release is restored by a new revision, and
-		// reported.
-		"deleted": {
-			reason: "an object of the chart", foreseen: "create ConfigMap %s/shop-plain-greeting",
-			change: func(w *world) { w.Delete(configMaps, "shop-plain-greeting") },
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			item := w.item(w.config(chart("plain"), nil))
-			w.MustSucceed(item)
-			c.change(w)
-			w.mustChange(item, c.foreseen)
-			plugintest.NewJob(item)
-			result := w.MustSucceed(item)
-			w.mustHave("1 superseded", "2 deployed")
-			w.mustGreet("hello")
-			w.mustTellDrift(result, "ConfigMap "+w.Namespace+"/shop-plain-greeting")
-			w.mustDoNothing(item)
-			if t.Failed() {
-				t.Log(c.reason)
-			}
-		})
-	}
-}
-
 // TestNamesWithSeparators: a name with a separator is a name. Owner and changes of the release are known, and it is
 // uninstalled as any other.
 // Rule (helm.md#releases): A release may have any name allowed by Helm, such as `release` or `a.release.v3`.

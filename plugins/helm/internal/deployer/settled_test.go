@@ -132,24 +132,6 @@ func TestJobMakesOneRevision(t *testing.T) {
 	w.MustSucceed(item)
 }
 
-// TestVanishedObjectOfARelease: an object that is deleted during the job that has made it fails the job, which makes no
-// other revision.
-func TestVanishedObjectOfARelease(t *testing.T) {
-	t.Parallel()
-	bothModes(t, func(w *world) {
-		item := w.item(w.config(chart("plain", once("completions: 1")), nil))
-		w.mustWait(w.call(item))
-		w.vanish()
-		w.MustFail(w.call(item), noRetry, "ObjectVanished", "ttlSecondsAfterFinished")
-		w.mustRunJob(1)
-		w.mustHave("1 deployed")
-		plugintest.NewJob(item)
-		w.mustWait(w.call(item))
-		w.mustRunJob(1)
-		w.MustDelete(item)
-	})
-}
-
 // TestReleaseChangesDuringAJob: a job does not undo what another client makes of its release meanwhile, and does not
 // succeed with it.
 // Rule (helm.md#unchanged-releases-and-drift): A job does not succeed with another client's change of its release.
@@ -165,51 +147,6 @@ func TestReleaseChangesDuringAJob(t *testing.T) {
 	plugintest.NewJob(item)
 	w.MustSucceed(item)
 	w.mustHave("1 deployed")
-}
-
-// TestJobWithTTLRunsOnce: a Job deleted after its end leads to no other one, and to no revision, in the same job of the
-// item and in those of a schedule. The rule is that of the manifest deployer, here for both modes.
-// Rule (helm.md#unchanged-releases-and-drift): A Job with a TTL in a release leads to no revision.
-func TestJobWithTTLRunsOnce(t *testing.T) {
-	t.Parallel()
-	bothModes(t, func(w *world) {
-		gate := w.checks("shop-plain-greeting", ".metadata.annotations.open")
-		item := w.item(w.config(chart("plain", once(deletesItself)), nil, gate))
-		for i := range 4 {
-			result := w.call(item)
-			if waiting := result.InProgress; waiting == nil || strings.Contains(waiting.WaitingFor, "Job") != (i == 0) {
-				w.Fatalf("call %d: expected to wait for the Job at first, then for the gate, but found: %s", i, result)
-			}
-			if i == 0 {
-				w.vanish()
-			}
-			w.Restart()
-		}
-		w.open("shop-plain-greeting")
-		w.MustSucceed(item)
-		for range 2 {
-			startJobOfHook(item)
-			w.MustSucceed(item)
-		}
-		w.mustRunJob(1)
-		w.mustHave("1 deployed")
-
-		// Another deleted object is repaired without it.
-		w.Delete(configMaps, "shop-plain-settings")
-		startJobOfHook(item)
-		w.MustSucceed(item)
-		w.MustGet(configMaps, "shop-plain-settings")
-		w.mustRunJob(0)
-		w.mustHave("1 superseded", "2 deployed")
-
-		plugintest.NewJob(item)
-		w.mustWait(w.call(item))
-		w.vanish()
-		w.MustSucceed(item)
-		w.mustRunJob(1)
-		w.mustHave("1 superseded", "2 superseded", "3 deployed")
-		w.MustDelete(item)
-	})
 }
 
 // TestJobGoneAtOnce: a Job gone before the first look has run, too.

@@ -97,6 +97,18 @@ func (s *state) names(args []string) string {
 	return lines(s.host.Names(s.resource(args[0]), ""))
 }
 
+// revisions are those of Helm, as in the labels of their Secrets.
+func (s *state) revisions(args []string) string {
+	s.want(args, 0, 0)
+	list, err := s.host.Objects(plugintest.Secrets).List(s.host.Context(), metav1.ListOptions{LabelSelector: "owner=helm"})
+	s.script.Check(err)
+	var all []string
+	for _, o := range list.Items {
+		all = append(all, o.GetLabels()["version"]+" "+o.GetLabels()["status"])
+	}
+	return lines(all)
+}
+
 func (s *state) inventory(args []string) string {
 	s.want(args, 0, 0)
 	var names []string

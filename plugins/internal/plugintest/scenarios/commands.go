@@ -48,6 +48,7 @@ var all = map[string]func(s *state, args []string) string{
 	"requests":     (*state).requests,
 	"restart":      (*state).restart,
 	"retry":        (*state).retry,
+	"revisions":    (*state).revisions,
 	"target":       (*state).target,
 	"writes":       (*state).writes,
 }
@@ -226,6 +227,10 @@ func (s *state) target(args []string) string {
 		s.host.Call.Target = nil
 	case "unreachable":
 		s.host.Call.Target = s.host.Target("cluster", &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "very-secret"})
+	case "unauthorized":
+		access := rest.AnonymousClientConfig(plugintest.Config())
+		access.BearerToken = "very-secret"
+		s.host.Call.Target = s.host.Target("cluster", access)
 	case "cluster":
 		s.host.Call.Target = s.host.Target("cluster", plugintest.Config())
 	default:

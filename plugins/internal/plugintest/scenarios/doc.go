@@ -25,7 +25,7 @@
 //
 //	restart                 replaces the deployer's process by a new one
 //	configure FILE          sets fields of the deployer's configuration
-//	target none|unreachable|cluster   sets the Target
+//	target none|unreachable|unauthorized|cluster   sets the Target
 //	move-away, move-back    has the provider status name another cluster, or the Target's again
 //	installation NAME       sets the name of the installation
 //	inventory, drift        print that part of the provider status
@@ -40,5 +40,6 @@
 //	ready NAME              gives a Deployment the status of a ready one
 //	complete NAME [failed]  gives a Job the status of a complete or a failed one
 //	get KINDS NAME [PATH]   prints an object's field; "none" without the object
+//	revisions               prints Helm's revisions in the namespace, as in "1 deployed"
 //	names KINDS             prints the names of all objects
 package scenarios
