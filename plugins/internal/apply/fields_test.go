@@ -33,14 +33,14 @@ func TestUnknownFields(t *testing.T) {
 			t.Parallel()
 			w := w.in(t)
 			name := "web-" + lower(s)
-			bad := w.deployment(name, 2)
+			bad := w.Deployment(name, 2)
 			bad["spec"].(fields)["minReadySecond"] = int64(10)
 			strict := apiserver.WithStrictFields(w.Context())
 			for range 2 { // when it is created, and when it is changed
 				_, err := w.runIn(strict, manifest(bad, strategy(s)))
 				w.mustFail(err, target.ReasonRejected, true, "Deployment "+w.Namespace+"/"+name,
 					`unknown field "spec.minReadySecond"`, "correct these fields or leave them out")
-				if _, err := w.runIn(strict, manifest(w.deployment(name, 1), strategy(s))); err != nil {
+				if _, err := w.runIn(strict, manifest(w.Deployment(name, 1), strategy(s))); err != nil {
 					t.Fatal(err)
 				}
 			}

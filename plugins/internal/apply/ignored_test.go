@@ -44,7 +44,7 @@ func TestIgnoredFields(t *testing.T) {
 			t.Parallel()
 			w := w.in(t)
 			name := "web-" + lower(s)
-			wanted := w.deployment(name, 1)
+			wanted := w.Deployment(name, 1)
 			w.mustRun(manifest(wanted, strategy(s), listed))
 			if found := w.stateOf(name); found != [3]string{"1", "image:1", ""} {
 				t.Fatalf("expected the object to be created as its manifest says, but found %v", found)
@@ -89,7 +89,7 @@ func TestScaledReplicas(t *testing.T) {
 			t.Parallel()
 			w := w.in(t)
 			name := "web-" + lower(s)
-			wanted := w.deployment(name, 1)
+			wanted := w.Deployment(name, 1)
 			w.mustRun(manifest(wanted, strategy(s)))
 			w.Create(autoscalers, fields{
 				"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
@@ -185,7 +185,7 @@ func TestIgnoredPartsOfWholes(t *testing.T) {
 			t.Parallel()
 			w := w.in(t)
 			object := "web-" + name
-			wanted := w.deployment(object, 1)
+			wanted := w.Deployment(object, 1)
 			template := wanted["spec"].(fields)["template"].(fields)
 			template["spec"].(fields)["nodeSelector"] = fields{"zone": "z1", "os": "linux"}
 			wanted["metadata"].(fields)["annotations"] = fields{"mine": "yes"}
@@ -224,7 +224,7 @@ func TestAutoscalerOfTheItem(t *testing.T) {
 			t.Parallel()
 			w := w.in(t)
 			name := "web-" + lower(s)
-			fixed, scaled := w.deployment(name, 6), w.deployment(name, 6)
+			fixed, scaled := w.Deployment(name, 6), w.Deployment(name, 6)
 			delete(scaled["spec"].(fields), "replicas")
 			scaler := fields{
 				"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
@@ -235,7 +235,7 @@ func TestAutoscalerOfTheItem(t *testing.T) {
 			}
 			w.mustRun(manifest(fixed, strategy(s)))
 			w.mustKeepReplicas(name, "6", manifest(scaled, strategy(s)), manifest(scaler, strategy(s)))
-			fixed = w.deployment(name, 3)
+			fixed = w.Deployment(name, 3)
 			w.mustKeepReplicas(name, "3", manifest(fixed, strategy(s)))
 		})
 	}

@@ -54,7 +54,7 @@ func TestManyObjectsAreListed(t *testing.T) {
 			w := newWorld(t)
 			var manifests []desired.Manifest
 			for i := range c.count {
-				manifests = append(manifests, manifest(w.configMap(fmt.Sprintf("a-%d", i), fields{"key": "value"})))
+				manifests = append(manifests, manifest(w.ConfigMap(fmt.Sprintf("a-%d", i), fields{"key": "value"})))
 			}
 			w.mustRun(manifests...)
 			if c.before != nil {

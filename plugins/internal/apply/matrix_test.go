@@ -126,7 +126,7 @@ func TestPoliciesAndStrategies(t *testing.T) {
 					t.Parallel()
 					w := w.in(t)
 					w.prepare(name, found)
-					m := manifest(w.configMap(name, fields{"a": "manifest", "c": "manifest"}), policy(p), strategy(s), force)
+					m := manifest(w.ConfigMap(name, fields{"a": "manifest", "c": "manifest"}), policy(p), strategy(s), force)
 					m.AnnotateBeforeCreate = map[string]string{"created-by": "us"}
 					w.checkAgainst(m, name, found, expected(p, s, found))
 				})
@@ -153,7 +153,7 @@ func (w *world) prepare(name string, found state) {
 	case adopted:
 		labels[upstreamLabel] = "item"
 	}
-	o := w.configMap(name, fields{"a": "live", "b": "live"})
+	o := w.ConfigMap(name, fields{"a": "live", "b": "live"})
 	o["metadata"].(fields)["labels"] = labels
 	w.Create(configMaps, o)
 }
@@ -195,14 +195,14 @@ func (w *world) checkAgainst(m desired.Manifest, name string, found state, want 
 func TestBecomingManaged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mustRun(manifest(w.configMap("a", fields{"a": "1"}), policy(managedresource.PolicyImmutable)))
-	m := manifest(w.configMap("a", fields{"a": "2"}), policy(managedresource.PolicyImmutable))
+	w.mustRun(manifest(w.ConfigMap("a", fields{"a": "1"}), policy(managedresource.PolicyImmutable)))
+	m := manifest(w.ConfigMap("a", fields{"a": "2"}), policy(managedresource.PolicyImmutable))
 	w.mustRun(m)
 	w.mustRun(m)
 	if data := dataOf(w.MustGet(configMaps, "a")); data["a"] != "1" {
 		t.Errorf("expected it to be left alone, but found %v", data)
 	}
-	result := w.mustRun(manifest(w.configMap("a", fields{"a": "2"})))
+	result := w.mustRun(manifest(w.ConfigMap("a", fields{"a": "2"})))
 	if data := dataOf(w.MustGet(configMaps, "a")); data["a"] != "2" || len(result.Drift) > 0 {
 		t.Errorf("expected it to be written without being drift, but found %v and %+v", data, result.Drift)
 	}
@@ -217,7 +217,7 @@ func TestOthersKeepWhatTheyAdd(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			build := func(value string) fields {
-				o := w.configMap("a", fields{"a": value})
+				o := w.ConfigMap("a", fields{"a": value})
 				o["metadata"].(fields)["finalizers"] = []any{"example.org/ours"}
 				return o
 			}

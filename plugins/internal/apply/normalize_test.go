@@ -19,7 +19,7 @@ func TestNoWriteWithoutChange(t *testing.T) {
 		resource schema.GroupVersionResource
 		build    func(name string) fields
 	}{
-		"deployment": {deployments, func(name string) fields { return w.deployment(name, 2) }},
+		"deployment": {deployments, func(name string) fields { return w.Deployment(name, 2) }},
 		"service": {services, func(name string) fields {
 			return fields{
 				"apiVersion": "v1", "kind": "Service", "metadata": fields{"name": name, "namespace": w.Namespace},

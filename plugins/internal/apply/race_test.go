@@ -29,10 +29,10 @@ func TestOthersInBetween(t *testing.T) {
 				"deleted": func() { w.Delete(configMaps, "deleted") },
 				"replaced": func() {
 					w.Delete(configMaps, "replaced")
-					w.Create(configMaps, w.configMap("replaced", fields{"a": "theirs"}))
+					w.Create(configMaps, w.ConfigMap("replaced", fields{"a": "theirs"}))
 				},
 			} {
-				m := manifest(w.configMap(name, fields{"a": "1", "c": "1"}), strategy(s), force)
+				m := manifest(w.ConfigMap(name, fields{"a": "1", "c": "1"}), strategy(s), force)
 				w.mustRun(m)
 				w.Patch(configMaps, name, `{"data":{"c":null}}`)
 				once := true
@@ -61,7 +61,7 @@ func TestOthersInBetween(t *testing.T) {
 func TestOthersForEver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mustRun(manifest(w.configMap("a", fields{"a": "1"})))
+	w.mustRun(manifest(w.ConfigMap("a", fields{"a": "1"})))
 	n := 0
 	w.Requests.Answer(func(r *http.Request) (*http.Response, error) {
 		if isWrite(r) {
@@ -70,7 +70,7 @@ func TestOthersForEver(t *testing.T) {
 		}
 		return nil, nil
 	})
-	_, err := w.run(manifest(w.configMap("a", fields{"a": "2"})))
+	_, err := w.run(manifest(w.ConfigMap("a", fields{"a": "2"})))
 	w.mustFail(err, target.ReasonTarget, false, "ConfigMap "+w.Namespace+"/a", "others keep changing it at the same time")
 }
 
@@ -86,7 +86,7 @@ func TestOthersCreateFirst(t *testing.T) {
 		}
 		return nil, nil
 	})
-	result := w.mustRun(manifest(w.configMap("a", nil), policy(managedresource.PolicyFallback)))
+	result := w.mustRun(manifest(w.ConfigMap("a", nil), policy(managedresource.PolicyFallback)))
 	if len(result.Skipped) != 1 || !strings.Contains(result.Skipped[0].Why, "elsewhere.item") {
 		t.Errorf("expected it to be left to the other item, but found %+v", result)
 	}
@@ -97,7 +97,7 @@ func TestCreationIsForbidden(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.prepare("a", ours)
-	m := manifest(w.configMap("a", fields{"c": "manifest"}))
+	m := manifest(w.ConfigMap("a", fields{"c": "manifest"}))
 	for _, item := range w.mustPlan(m).Items() {
 		w.inventory[item.Key] = item.Entry() // the job was cut off before it noted the uid
 	}
@@ -124,7 +124,7 @@ func TestChangedBeforePatches(t *testing.T) {
 			w := newWorld(t)
 			build := func(value string) desired.Manifest {
 				m := m
-				m.Object = &unstructured.Unstructured{Object: w.configMap("a", fields{"a": "1", "b": value})}
+				m.Object = &unstructured.Unstructured{Object: w.ConfigMap("a", fields{"a": "1", "b": value})}
 				return m
 			}
 			w.mustRun(build("1"))
@@ -151,7 +151,7 @@ func TestChangedBeforePatches(t *testing.T) {
 func TestOthersInBetweenDiff(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mustRun(manifest(w.configMap("exists", fields{"a": "1"})))
+	w.mustRun(manifest(w.ConfigMap("exists", fields{"a": "1"})))
 	once := map[string]bool{}
 	w.Requests.Answer(func(r *http.Request) (*http.Response, error) {
 		if r.Method == http.MethodGet || once[r.Method] {
@@ -159,14 +159,14 @@ func TestOthersInBetweenDiff(t *testing.T) {
 		}
 		once[r.Method] = true
 		if r.Method == http.MethodPost {
-			w.Create(configMaps, w.configMap("appears", nil))
+			w.Create(configMaps, w.ConfigMap("appears", nil))
 		} else {
 			w.Patch(configMaps, "exists", `{"data":{"theirs":"1"}}`)
 		}
 		return nil, nil
 	})
 	for _, name := range []string{"exists", "appears"} {
-		changes := w.diff(manifest(w.configMap(name, fields{"a": "2"})))
+		changes := w.diff(manifest(w.ConfigMap(name, fields{"a": "2"})))
 		if len(changes) != 1 || changes[0].Action != sdk.ActionUpdate || (name == "exists" && !strings.Contains(string(changes[0].Before), "theirs")) {
 			t.Errorf("expected an update of the object as it is, but found %+v", changes)
 		}

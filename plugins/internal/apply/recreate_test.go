@@ -14,7 +14,7 @@ import (
 
 // selecting returns a Deployment whose selector, which is immutable, has a value.
 func (w *world) selecting(name, value string) fields {
-	o := w.deployment(name, 1)
+	o := w.Deployment(name, 1)
 	o["spec"].(fields)["selector"] = fields{"matchLabels": fields{"app": value}}
 	o["spec"].(fields)["template"].(fields)["metadata"] = fields{"labels": fields{"app": value}}
 	return o
@@ -73,9 +73,9 @@ func TestImmutableFields(t *testing.T) {
 func TestInvalidIsNotImmutable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mustRun(manifest(w.deployment("web", 1)))
+	w.mustRun(manifest(w.Deployment("web", 1)))
 	uid := w.MustGet(deployments, "web").GetUID()
-	_, err := w.run(manifest(w.deployment("web", -1), recreate))
+	_, err := w.run(manifest(w.Deployment("web", -1), recreate))
 	w.mustFail(err, target.ReasonRejected, true, "spec.replicas")
 	if w.MustGet(deployments, "web").GetUID() != uid {
 		t.Error("the object was replaced")

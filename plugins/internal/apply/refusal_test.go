@@ -24,16 +24,16 @@ func TestNamespaces(t *testing.T) {
 			t.Parallel()
 			w := w.in(t)
 			w.Namespace = "absent-" + w.Namespace
-			_, err := w.run(manifest(w.configMap("a", nil), strategy(s)))
+			_, err := w.run(manifest(w.ConfigMap("a", nil), strategy(s)))
 			w.mustFail(err, apply.ReasonNamespaceMissing, false, "manifests[0].manifest: apply ConfigMap "+w.Namespace+"/a",
 				"namespace "+w.Namespace+" does not exist", "create it, or add it to the manifests")
 
 			// No controller of the test cluster ever finishes this deletion.
 			w.Namespace = plugintest.New(t).Namespace
 			w.Delete(namespaces, w.Namespace)
-			_, err = w.run(manifest(w.configMap("b", nil), strategy(s)))
+			_, err = w.run(manifest(w.ConfigMap("b", nil), strategy(s)))
 			w.mustFail(err, apply.ReasonNamespaceTerminating, false, "namespace "+w.Namespace, "is being deleted", "wait until it is gone")
-			changes := w.diff(manifest(w.configMap("b", nil), strategy(s)))
+			changes := w.diff(manifest(w.ConfigMap("b", nil), strategy(s)))
 			if len(changes) != 1 || changes[0].Action != sdk.ActionFail || !strings.Contains(changes[0].Note, "is being deleted") {
 				t.Errorf("expected a failure to be foreseen, but found %+v", changes)
 			}
@@ -46,8 +46,8 @@ func TestErrorsOfAllObjects(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ghost := fields{"apiVersion": "example.org/v1", "kind": "Ghost", "metadata": fields{"name": "g"}}
-	bad := w.configMap("bad", fields{"not a key": "x"})
-	manifests := []desired.Manifest{manifest(ghost), manifest(bad), manifest(w.configMap("good", nil)), manifest(w.configMap("Bad", nil))}
+	bad := w.ConfigMap("bad", fields{"not a key": "x"})
+	manifests := []desired.Manifest{manifest(ghost), manifest(bad), manifest(w.ConfigMap("good", nil)), manifest(w.ConfigMap("Bad", nil))}
 	result, err := w.run(manifests...)
 	w.mustFail(err, target.ReasonRejected, true, "manifests[1].manifest: apply ConfigMap "+w.Namespace+"/bad: ",
 		"manifests[3].manifest: apply ConfigMap "+w.Namespace+"/Bad: ",
@@ -80,12 +80,12 @@ func TestDuplicates(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Namespace = "default"
-	withoutNamespace := w.configMap("twice", nil)
+	withoutNamespace := w.ConfigMap("twice", nil)
 	delete(withoutNamespace["metadata"].(fields), "namespace")
 	ghost := fields{"apiVersion": "example.org/v1", "kind": "Ghost", "metadata": fields{"name": "g"}}
 	for name, manifests := range map[string][]desired.Manifest{
-		"namespace":    {manifest(w.configMap("twice", nil)), manifest(withoutNamespace)},
-		"ignored":      {manifest(w.configMap("twice", nil)), manifest(withoutNamespace, policy(managedresource.PolicyIgnore))},
+		"namespace":    {manifest(w.ConfigMap("twice", nil)), manifest(withoutNamespace)},
+		"ignored":      {manifest(w.ConfigMap("twice", nil)), manifest(withoutNamespace, policy(managedresource.PolicyIgnore))},
 		"unknown kind": {manifest(ghost), manifest(ghost)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -115,10 +115,10 @@ func TestFieldConflicts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	applied := strategy(managedresource.UpdateStrategyApply)
-	w.mustRun(manifest(w.configMap("a", fields{"ours": "1", "both": "1"}), applied))
+	w.mustRun(manifest(w.ConfigMap("a", fields{"ours": "1", "both": "1"}), applied))
 	w.Patch(configMaps, "a", `{"data":{"both":"2","theirs":"2"}}`)
 
-	m := manifest(w.configMap("a", fields{"ours": "2", "both": "1"}), applied)
+	m := manifest(w.ConfigMap("a", fields{"ours": "2", "both": "1"}), applied)
 	result, err := w.run(m)
 	w.mustFail(err, apply.ReasonFieldConflict, true, ".data.both", `"another-client"`,
 		"leave them out of the manifest", "force: true at manifests[0]")
@@ -142,7 +142,7 @@ func TestLabelsDoNotConflict(t *testing.T) {
 	w := newWorld(t)
 	w.prepare("a", others)
 	w.Patch(configMaps, "a", `{"metadata":{"labels":{"`+upstreamLabel+`":"other"}}}`)
-	m := manifest(w.configMap("a", fields{"c": "manifest"}), strategy(managedresource.UpdateStrategyApply))
+	m := manifest(w.ConfigMap("a", fields{"c": "manifest"}), strategy(managedresource.UpdateStrategyApply))
 	if changes := w.diff(m); len(changes) != 1 || changes[0].Action != sdk.ActionUpdate {
 		t.Errorf("expected an update to be foreseen, but found %+v", changes)
 	}
@@ -159,7 +159,7 @@ func TestUntrackedFields(t *testing.T) {
 	for name, found := range map[string]state{"ours": ours, "others": others, "nobodys": nobodys} {
 		w.prepare(name, found)
 		w.Patch(configMaps, name, `{"metadata":{"managedFields":[{}]}}`)
-		_, err := w.run(manifest(w.configMap(name, fields{"a": "manifest"}), strategy(managedresource.UpdateStrategyApply)))
+		_, err := w.run(manifest(w.ConfigMap(name, fields{"a": "manifest"}), strategy(managedresource.UpdateStrategyApply)))
 		if found == nobodys {
 			w.mustFail(err, apply.ReasonFieldConflict, true, ".data.a")
 		} else if err != nil {
@@ -173,9 +173,9 @@ func TestUntrackedFields(t *testing.T) {
 func TestAdoptionTakesNothingFromOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mustRun(manifest(w.configMap("a", fields{"both": "1"})))
+	w.mustRun(manifest(w.ConfigMap("a", fields{"both": "1"})))
 	w.Patch(configMaps, "a", `{"data":{"both":"2"}}`)
-	_, err := w.run(manifest(w.configMap("a", fields{"both": "1"}), strategy(managedresource.UpdateStrategyApply)))
+	_, err := w.run(manifest(w.ConfigMap("a", fields{"both": "1"}), strategy(managedresource.UpdateStrategyApply)))
 	w.mustFail(err, apply.ReasonFieldConflict, true, ".data.both")
 }
 
@@ -245,8 +245,8 @@ func TestSecretsThatAreInvalid(t *testing.T) {
 func TestApplyOfUnknownField(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	good := manifest(w.deployment("web", 1), strategy(managedresource.UpdateStrategyApply))
-	bad := w.deployment("web", 1)
+	good := manifest(w.Deployment("web", 1), strategy(managedresource.UpdateStrategyApply))
+	bad := w.Deployment("web", 1)
 	bad["spec"].(fields)["templte"] = fields{}
 	for range 2 { // when it is created, and when it is changed
 		_, err := w.run(manifest(bad, strategy(managedresource.UpdateStrategyApply)))

@@ -38,15 +38,15 @@ func TestDrift(t *testing.T) {
 			t.Run(name+"-"+lower(s), func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t)
-				w.mustRun(manifest(w.deployment("web", 2), strategy(s), force))
+				w.mustRun(manifest(w.Deployment("web", 2), strategy(s), force))
 				w.Patch(deployments, "web", c.meddle)
-				result := w.mustRun(manifest(w.deployment("web", c.replicas), strategy(s), force))
+				result := w.mustRun(manifest(w.Deployment("web", c.replicas), strategy(s), force))
 				want := c.want
 				if s == managedresource.UpdateStrategyMerge && len(want) > 0 {
 					want = want[:1] // what somebody has changed is left, what is missing is filled in
 				}
 				w.mustDrift(result, want)
-				if again := w.mustRun(manifest(w.deployment("web", c.replicas), strategy(s), force)); len(again.Drift) > 0 {
+				if again := w.mustRun(manifest(w.Deployment("web", c.replicas), strategy(s), force)); len(again.Drift) > 0 {
 					t.Errorf("the drift was repaired, but is found again: %+v", again.Drift)
 				}
 			})
@@ -72,13 +72,13 @@ func (w *world) mustDrift(result apply.Result, want []string) {
 func TestMissingIsDrift(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a, b := manifest(w.configMap("a", nil)), manifest(w.configMap("b", fields{"x": "1"}))
+	a, b := manifest(w.ConfigMap("a", nil)), manifest(w.ConfigMap("b", fields{"x": "1"}))
 	if result := w.mustRun(a, b); len(result.Drift) > 0 {
 		t.Errorf("a first creation is no drift, but found %+v", result.Drift)
 	}
 	w.Delete(configMaps, "a")
 	w.Delete(configMaps, "b")
-	result := w.mustRun(a, manifest(w.configMap("b", fields{"x": "2"})))
+	result := w.mustRun(a, manifest(w.ConfigMap("b", fields{"x": "2"})))
 	if len(result.Drift) != 1 || !result.Drift[0].Missing || result.Drift[0].Key.Name != "a" || len(result.Drift[0].Fields) > 0 {
 		t.Errorf("expected only the unchanged one, but found %+v", result.Drift)
 	}
@@ -93,7 +93,7 @@ func TestAnnotateBeforeCreate(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			build := func(value string) desired.Manifest {
-				m := manifest(w.configMap("a", fields{"x": value}), strategy(s))
+				m := manifest(w.ConfigMap("a", fields{"x": value}), strategy(s))
 				m.AnnotateBeforeCreate = map[string]string{"kept": "1", "changed": "1", "removed": "1"}
 				return m
 			}
@@ -130,7 +130,7 @@ func TestPatchAfterDeployment(t *testing.T) {
 		t.Run(lower(s), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			m := manifest(w.deployment("web", 2), strategy(s), force, patchAfter(fields{
+			m := manifest(w.Deployment("web", 2), strategy(s), force, patchAfter(fields{
 				"metadata": fields{"annotations": fields{"patched": "yes"}},
 				"spec":     fields{"replicas": int64(5), "template": fields{"spec": fields{"overhead": fields{"cpu": "1000m"}}}, "paused": nil},
 			}))
@@ -214,9 +214,9 @@ func replicasIn(o fields) any {
 func TestPatchErrors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	good := manifest(w.configMap("good", nil), patchAfter(fields{"data": fields{"x": "1"}}))
-	bad := manifest(w.configMap("bad", nil), patchAfter(fields{"data": fields{"not a key": "1"}}))
-	none := manifest(w.configMap("none", nil))
+	good := manifest(w.ConfigMap("good", nil), patchAfter(fields{"data": fields{"x": "1"}}))
+	bad := manifest(w.ConfigMap("bad", nil), patchAfter(fields{"data": fields{"not a key": "1"}}))
+	none := manifest(w.ConfigMap("none", nil))
 	result, err := w.run(good, bad, none)
 	if err != nil {
 		t.Fatal(err)
@@ -243,7 +243,7 @@ func TestRefusedRepair(t *testing.T) {
 			w := w.in(t)
 			name := "frozen-" + lower(s)
 			wanted := func(value string) desired.Manifest {
-				return manifest(w.configMap(name, fields{"key": value}), strategy(s), force)
+				return manifest(w.ConfigMap(name, fields{"key": value}), strategy(s), force)
 			}
 			w.mustRun(wanted("1"))
 			w.Patch(configMaps, name, `{"data":{"key":"2"},"immutable":true}`)

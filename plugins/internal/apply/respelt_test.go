@@ -26,7 +26,7 @@ func TestRespeltValuesAreWrittenOnce(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t)
 				build := func(image string) desired.Manifest {
-					o := w.deployment("web", 1)
+					o := w.Deployment("web", 1)
 					containers := o["spec"].(fields)["template"].(fields)["spec"].(fields)["containers"].([]any)
 					container := containers[0].(fields)
 					container["image"] = image
@@ -50,9 +50,9 @@ func TestRespeltValuesAreWrittenOnce(t *testing.T) {
 func TestDiffOfFirstApply(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mustRun(manifest(w.configMap("a", fields{"a": "x", "b": "w"})))
+	w.mustRun(manifest(w.ConfigMap("a", fields{"a": "x", "b": "w"})))
 	w.Patch(configMaps, "a", `{"data":{"theirs":"2"}}`)
-	after := manifest(w.configMap("a", fields{"a": "x"}), strategy(managedresource.UpdateStrategyApply))
+	after := manifest(w.ConfigMap("a", fields{"a": "x"}), strategy(managedresource.UpdateStrategyApply))
 	changes := w.diff(after)
 	if len(changes) != 1 || changes[0].Action != sdk.ActionUpdate || changes[0].Note == "" {
 		t.Errorf("expected an update with a note, but found %+v", changes)

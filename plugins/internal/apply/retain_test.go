@@ -100,7 +100,7 @@ func TestRefusedMerge(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	env := func(variable fields) fields {
-		o := w.deployment("web", 1)
+		o := w.Deployment("web", 1)
 		containers, _, _ := unstructured.NestedSlice(o, "spec", "template", "spec", "containers")
 		containers[0].(fields)["env"] = []any{variable}
 		o["spec"].(fields)["template"].(fields)["spec"].(fields)["containers"] = containers
@@ -204,7 +204,7 @@ func TestSelectorIsOneValue(t *testing.T) {
 			t.Parallel()
 			w := w.in(t)
 			name := "web-" + lower(s)
-			wide := w.deployment(name, 1)
+			wide := w.Deployment(name, 1)
 			for _, labels := range []fields{
 				wide["spec"].(fields)["selector"].(fields)["matchLabels"].(fields),
 				wide["spec"].(fields)["template"].(fields)["metadata"].(fields)["labels"].(fields),

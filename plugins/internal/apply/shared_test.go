@@ -38,7 +38,7 @@ func TestSharedFields(t *testing.T) {
 			t.Parallel()
 			w := w.in(t)
 			object := "shared-" + strings.ReplaceAll(name, " ", "-")
-			settings, web := w.configMap(object, fields{"keep": "1", "legacy": "1"}), w.deployment(object, 1)
+			settings, web := w.ConfigMap(object, fields{"keep": "1", "legacy": "1"}), w.Deployment(object, 1)
 			container := web["spec"].(fields)["template"].(fields)["spec"].(fields)["containers"].([]any)[0].(fields)
 			container["env"] = []any{fields{"name": "KEEP", "value": "1"}, fields{"name": "DEBUG", "value": "1"}}
 			w.mustRun(manifest(settings, apply1), manifest(web, apply1))
@@ -100,12 +100,12 @@ func TestSharedFieldsThatChange(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	applied := strategy(managedresource.UpdateStrategyApply)
-	w.mustRun(manifest(w.configMap("a", fields{"keep": "1", "a.b": "1", "c": "1"}), applied))
+	w.mustRun(manifest(w.ConfigMap("a", fields{"keep": "1", "a.b": "1", "c": "1"}), applied))
 	theirs := func(data string) {
 		w.also(configMaps, "a", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":`+data+`}`)
 	}
 	theirs(`{"a.b":"1","c":"1"}`)
-	kept := w.configMap("a", fields{"keep": "1"})
+	kept := w.ConfigMap("a", fields{"keep": "1"})
 	if result := w.mustRun(manifest(copyOf(kept), applied)); len(result.Retained) != 1 || result.Retained[0].Path == nil {
 		t.Errorf("expected two fields to be told, and how to remove them, but found %+v", result.Retained)
 	}

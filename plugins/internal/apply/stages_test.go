@@ -29,7 +29,7 @@ func TestStages(t *testing.T) {
 	w := newWorld(t)
 	definition, gadget := w.gadgets()
 	namespace := fields{"apiVersion": "v1", "kind": "Namespace", "metadata": fields{"name": w.Namespace + "-new"}}
-	inside := w.configMap("inside", nil)
+	inside := w.ConfigMap("inside", nil)
 	inside["metadata"].(fields)["namespace"] = w.Namespace + "-new"
 	all := []desired.Manifest{
 		manifest(gadget), manifest(inside), manifest(namespace), manifest(definition),
@@ -73,7 +73,7 @@ func TestNothingElseBeforeDefinitions(t *testing.T) {
 	w := newWorld(t)
 	definition, _ := w.gadgets()
 	definition["spec"].(fields)["scope"] = "Nonsense"
-	_, err := w.run(manifest(w.configMap("a", nil)), manifest(definition))
+	_, err := w.run(manifest(w.ConfigMap("a", nil)), manifest(definition))
 	w.mustFail(err, "ObjectRejected", true, "manifests[1].manifest: apply CustomResourceDefinition", "spec.scope")
 	w.mustRequest("POST")
 }
@@ -114,7 +114,7 @@ func TestServersBeforeWebhooks(t *testing.T) {
 			"spec": fields{"selector": fields{"app": name}, "ports": []any{fields{"port": int64(443)}}},
 		}
 		hook := w.WebhookConfiguration(w.Namespace+"-"+name, name, "CREATE", deployments)
-		return []desired.Manifest{manifest(hook), manifest(w.deployment(name, 1)), manifest(service)}
+		return []desired.Manifest{manifest(hook), manifest(w.Deployment(name, 1)), manifest(service)}
 	}
 	guard := func(name string) bool { return w.Get(plugintest.Webhooks, w.Namespace+"-"+name) != nil }
 
@@ -152,7 +152,7 @@ func TestServersBeforeWebhooks(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	plan := w.mustPlan(manifest(w.configMap("a", nil)))
+	plan := w.mustPlan(manifest(w.ConfigMap("a", nil)))
 	w.Requests.Fail(func(*http.Request) error { return http.ErrHandlerTimeout })
 	changes, _, err := apply.Diff(t.Context(), w.client, plan, nothingRecorded)
 	w.mustFail(err, "TargetUnreachable", false, "manifests[0].manifest: compare ConfigMap", "cannot reach target cluster")

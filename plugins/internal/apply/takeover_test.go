@@ -21,7 +21,7 @@ func TestFieldsOfClientSideApply(t *testing.T) {
 		t.Run(manager, func(t *testing.T) {
 			t.Parallel()
 			w := w.in(t)
-			web := w.deployment(manager, 2)
+			web := w.Deployment(manager, 2)
 			container := func(o fields) fields {
 				return o["spec"].(fields)["template"].(fields)["spec"].(fields)["containers"].([]any)[0].(fields)
 			}

@@ -20,9 +20,9 @@ func TestDefaultNamespace(t *testing.T) {
 	w := newWorld(t)
 	definition, gadget := w.gadgets()
 	delete(gadget["metadata"].(fields), "namespace")
-	elsewhere := w.configMap("elsewhere", nil)
+	elsewhere := w.ConfigMap("elsewhere", nil)
 	elsewhere["metadata"].(fields)["namespace"] = "kube-system"
-	inside := w.configMap("inside", nil)
+	inside := w.ConfigMap("inside", nil)
 	delete(inside["metadata"].(fields), "namespace")
 	role := fields{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": fields{"name": "r"}}
 	// Another version of the group tells that the kind has namespaces.
@@ -55,7 +55,7 @@ func TestDefaultNamespace(t *testing.T) {
 func TestDiffWithoutOwner(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	o := w.configMap("a", fields{"key": "value"})
+	o := w.ConfigMap("a", fields{"key": "value"})
 	// As the other deploy item has left it.
 	labelled := &unstructured.Unstructured{Object: copyOf(o)}
 	labelled.SetLabels(owner.Owner{Namespace: "another", Name: "item"}.Labels())

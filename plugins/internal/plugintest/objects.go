@@ -136,3 +136,30 @@ func (w *World) WebhookConfiguration(name, service, operation string, about Reso
 		}},
 	}
 }
+
+// ConfigMap is one with data in the namespace.
+func (w *World) ConfigMap(name string, data map[string]any) map[string]any {
+	return map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{"name": name, "namespace": w.Namespace}, "data": data,
+	}
+}
+
+// Deployment is one in the namespace, with requests of its container in another spelling than the API server's.
+func (w *World) Deployment(name string, replicas int64) map[string]any {
+	labels := func() map[string]any { return map[string]any{"app": name} }
+	return map[string]any{
+		"apiVersion": "apps/v1", "kind": "Deployment",
+		"metadata": map[string]any{"name": name, "namespace": w.Namespace},
+		"spec": map[string]any{
+			"replicas": replicas, "selector": map[string]any{"matchLabels": labels()},
+			"template": map[string]any{
+				"metadata": map[string]any{"labels": labels()},
+				"spec": map[string]any{"containers": []any{map[string]any{
+					"name": "main", "image": "image:1",
+					"resources": map[string]any{"requests": map[string]any{"cpu": "1000m", "memory": "1024Mi"}},
+				}}},
+			},
+		},
+	}
+}

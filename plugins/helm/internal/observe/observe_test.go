@@ -44,7 +44,7 @@ func TestObserve(t *testing.T) {
 			reason: "it is as it was, whoever has made it", requests: []string{"GET", "GET"},
 			before: func(w *world) {
 				w.Delete(configMaps, "a")
-				w.write(configMaps, w.configMap("a", fields{"key": "value"}))
+				w.write(configMaps, w.ConfigMap("a", fields{"key": "value"}))
 			},
 		},
 		"replicas": {
@@ -74,7 +74,7 @@ func TestObserve(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			all := []fields{w.configMap("a", fields{"key": "value"}), w.deployment("b", 1)}
+			all := []fields{w.ConfigMap("a", fields{"key": "value"}), w.Deployment("b", 1)}
 			w.write(configMaps, all[0])
 			w.write(deployments, all[1])
 			if found := w.observe(all...); found != nil {
@@ -101,19 +101,19 @@ func TestObserve(t *testing.T) {
 func TestObserveAnotherManifest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.write(configMaps, w.configMap("a", fields{"key": "value"}))
-	w.observe(w.configMap("a", fields{"key": "value"}))
-	if found := w.observe(w.configMap("a", fields{"key": "other"})); found != nil {
+	w.write(configMaps, w.ConfigMap("a", fields{"key": "value"}))
+	w.observe(w.ConfigMap("a", fields{"key": "value"}))
+	if found := w.observe(w.ConfigMap("a", fields{"key": "other"})); found != nil {
 		t.Errorf("expected no drift, but found %v", found)
 	}
-	if found := w.observe(w.configMap("a", fields{"key": "value"})); found != nil {
+	if found := w.observe(w.ConfigMap("a", fields{"key": "value"})); found != nil {
 		t.Errorf("expected no drift, but found %v", found)
 	}
 	w.Delete(configMaps, "a")
-	if found := w.observe(w.configMap("a", fields{"key": "other"})); found != nil {
+	if found := w.observe(w.ConfigMap("a", fields{"key": "other"})); found != nil {
 		t.Errorf("expected no drift of what was never seen so, but found %v", found)
 	}
-	if found := w.observe(w.configMap("b", nil)); found != nil {
+	if found := w.observe(w.ConfigMap("b", nil)); found != nil {
 		t.Errorf("expected no drift of what was never seen, but found %v", found)
 	}
 }
@@ -123,7 +123,7 @@ func TestObserveMany(t *testing.T) {
 	w := newWorld(t)
 	var all []fields
 	for i := range 4 {
-		all = append(all, w.configMap(fmt.Sprintf("a-%d", i), fields{"key": "value"}))
+		all = append(all, w.ConfigMap(fmt.Sprintf("a-%d", i), fields{"key": "value"}))
 		w.write(configMaps, all[i])
 	}
 	w.observe(all...)
@@ -158,7 +158,7 @@ func TestObserveAmongMany(t *testing.T) {
 	})
 	var all []fields
 	for i := range 5 {
-		all = append(all, w.configMap(fmt.Sprintf("a-%d", i), nil))
+		all = append(all, w.ConfigMap(fmt.Sprintf("a-%d", i), nil))
 		w.write(configMaps, all[i])
 	}
 	w.observe(all...)
@@ -172,7 +172,7 @@ func TestObserveAmongMany(t *testing.T) {
 func TestObserveFailure(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	all := []fields{w.configMap("a", nil), w.configMap("b", nil), w.configMap("c", fields{"key": "value"})}
+	all := []fields{w.ConfigMap("a", nil), w.ConfigMap("b", nil), w.ConfigMap("c", fields{"key": "value"})}
 	for _, o := range all {
 		w.write(configMaps, o)
 	}
@@ -255,7 +255,7 @@ func TestObserveCustomResource(t *testing.T) {
 func TestObserveForgetsKinds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	o := w.configMap("a", nil)
+	o := w.ConfigMap("a", nil)
 	plan := w.planOfOthers(o)
 	w.Requests.Answer(func(r *http.Request) (*http.Response, error) {
 		return &http.Response{

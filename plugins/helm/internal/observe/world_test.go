@@ -126,23 +126,4 @@ func (w *world) mustRequest(want ...string) {
 	}
 }
 
-func (w *world) configMap(name string, data fields) fields {
-	return fields{"apiVersion": "v1", "kind": "ConfigMap", "metadata": fields{"name": name, "namespace": w.Namespace}, "data": data}
-}
-
-func (w *world) deployment(name string, replicas int64) fields {
-	return fields{
-		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": fields{"name": name, "namespace": w.Namespace},
-		"spec": fields{
-			"replicas": replicas, "selector": fields{"matchLabels": fields{"app": name}},
-			"template": fields{
-				"metadata": fields{"labels": fields{"app": name}},
-				"spec": fields{"containers": []any{fields{
-					"name": "main", "image": "image:1", "resources": fields{"requests": fields{"cpu": "1000m", "memory": "1024Mi"}},
-				}}},
-			},
-		},
-	}
-}
-
 func copyOf(o fields) fields { return (&unstructured.Unstructured{Object: o}).DeepCopy().Object }
