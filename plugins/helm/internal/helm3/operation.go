@@ -44,7 +44,7 @@ func newOperation(
 	o := &operation{req: req, observer: observer}
 	o.ctx, o.stop = context.WithCancel(apiserver.WithBreaker(ctx))
 	o.cleanup, o.endCleanup = context.WithCancel(apiserver.WithBreaker(context.WithoutCancel(ctx)))
-	o.journal = journal.New(o.cleanup, req, observer)
+	o.journal = journal.New(o.cleanup, req, observer) //nolint:contextcheck // reports end with the operation
 	o.renderer = render.New(req, o.journal)
 	if len(req.Kubeconfig) == 0 {
 		return o, nil

@@ -1,3 +1,5 @@
+// Package objects is Helm's client for objects: it creates, updates and deletes them, runs hooks, and waits. Objects of
+// other owners are left alone.
 package objects
 
 import (
