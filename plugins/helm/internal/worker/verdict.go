@@ -56,9 +56,13 @@ func tooSlow(req *helm.Request, busy time.Duration) *helm.Error {
 		return exceeds(req, fmt.Sprintf("time limit of %s for rendering", limit),
 			"look for unbounded recursion or loops in templates")
 	}
+	why := "the API server is slow or does not answer, templates call the function lookup too often, or the machine is " +
+		"overloaded"
+	if req.Action == helm.Index {
+		why = "the machine is overloaded"
+	}
 	return &helm.Error{Kind: helm.ClusterFailed, Message: fmt.Sprintf(
-		"%s failed: it was not rendered within %s, mostly because of waiting: the API server is slow or does not answer, "+
-			"templates call the function lookup too often, or the machine is overloaded", doing(req), limit)}
+		"%s failed: it was not done within %s, mostly because of waiting: %s", doing(req), limit, why)}
 }
 
 // outOfMemory matches the message of Go's runtime at the end of a process without memory, or with too large a stack.
