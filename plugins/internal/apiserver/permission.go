@@ -7,7 +7,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// ReasonNotPermitted: the host has not picked the job up, so that all changes are still forbidden.
+// ReasonNotPermitted is the reason of the refusal of changes before the pick-up of the job.
 const ReasonNotPermitted = "NotPickedUp"
 
 type permissionKey struct{}

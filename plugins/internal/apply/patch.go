@@ -45,7 +45,7 @@ func Patch(ctx context.Context, client *target.Client, applied []Applied) ([]App
 		return result{after, err}
 	}) {
 		if r.err != nil {
-			errs = append(errs, all[i].Object.About("patch", target.Explain(client.Host, r.err)))
+			errs = append(errs, all[i].About("patch", target.Explain(client.Host, r.err)))
 			continue
 		}
 		done = append(done, r.applied)
@@ -59,13 +59,13 @@ func patchOne(ctx context.Context, client *target.Client, a Applied, dry bool) (
 		if err != nil {
 			return a, err
 		}
-		if !a.Object.IsMeant(a.PatchAfterDeployment, a.Live, live) {
+		if !a.IsMeant(a.PatchAfterDeployment, a.Live, live) {
 			a.LastAppliedHash = ""
 		}
 		a.Live = live
 	}
 	if a.LastAppliedHash != "" && (!a.Settled || !desired.WasPatched(a.LastAppliedHash)) {
-		a.LastAppliedHash = a.Object.HashPatched(a.Live)
+		a.LastAppliedHash = a.HashPatched(a.Live)
 	}
 	return a, nil
 }
@@ -76,5 +76,5 @@ func (a Applied) lacksPatch() bool {
 	if a.PatchAfterDeployment == nil || a.Settled && desired.WasPatched(a.LastAppliedHash) {
 		return false
 	}
-	return a.LastAppliedHash != a.Object.HashPatched(a.Live) && objects.Changes(a.Live.Object, a.PatchAfterDeployment)
+	return a.LastAppliedHash != a.HashPatched(a.Live) && objects.Changes(a.Live.Object, a.PatchAfterDeployment)
 }

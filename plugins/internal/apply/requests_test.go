@@ -16,15 +16,6 @@ func (w *world) mustRequest(want ...string) {
 	}
 }
 
-// mustRequestInAnyOrder is mustRequest for several objects, which are worked on side by side.
-func (w *world) mustRequestInAnyOrder(want ...string) {
-	w.Helper()
-	got := slices.Sorted(slices.Values(w.Requests.Verbs()))
-	if !slices.Equal(got, slices.Sorted(slices.Values(want))) {
-		w.Errorf("expected the requests %v in any order, but found %v", want, got)
-	}
-}
-
 // mustBeDry checks that the requests since the last check change nothing, apart from those that are refused.
 func (w *world) mustBeDry(refused ...string) {
 	w.Helper()

@@ -89,12 +89,12 @@ type Result struct {
 // add adds the outcome of an object; its error is left to the caller.
 func (r *Result) add(i *desired.Object, o outcome) {
 	i = cmp.Or(o.object, i)
-	switch {
-	case o.action == desired.ActionDone:
+	switch o.action {
+	case desired.ActionDone:
 		r.Done = append(r.Done, i)
-	case o.action == desired.ActionSkip:
+	case desired.ActionSkip:
 		r.Skipped = append(r.Skipped, Skipped{Key: i.Key, Why: o.why})
-	case o.action == desired.ActionWait:
+	case desired.ActionWait:
 		r.Waiting = append(r.Waiting, o.why)
 	default:
 		r.Applied = append(r.Applied, Applied{

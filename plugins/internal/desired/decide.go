@@ -21,27 +21,27 @@ const ReasonOwnedElsewhere = "OwnedElsewhere"
 type Action int
 
 const (
-	// ActionCreate: it is missing.
+	// ActionCreate is for a missing object.
 	ActionCreate Action = iota
-	// ActionWrite: it has to be written.
+	// ActionWrite is for an object to be written.
 	ActionWrite
-	// ActionCompare: only a dry run of the write shows whether it has to be written.
+	// ActionCompare is for a possible write: only its dry run shows whether it would change anything.
 	ActionCompare
-	// ActionRecreate: it cannot be changed to its manifest, and has to be deleted first.
+	// ActionRecreate deletes an object first, because it cannot be changed to its manifest.
 	ActionRecreate
-	// ActionLeave: it is as it should be, or must not be changed.
+	// ActionLeave is for an object as it should be, and for one not to be changed.
 	ActionLeave
-	// ActionSettled: an earlier call of the job has applied it.
+	// ActionSettled is for an object applied by an earlier call of the job.
 	ActionSettled
-	// ActionSkip: the deploy item does not manage it.
+	// ActionSkip is for an object not managed by the deploy item.
 	ActionSkip
-	// ActionWait: it cannot be created yet.
+	// ActionWait is for an object not to be created yet.
 	ActionWait
-	// ActionDone: it has completed its work and is gone.
+	// ActionDone is for an object gone after its work.
 	ActionDone
-	// ActionRefuse: it belongs to a deploy item of another installation.
+	// ActionRefuse is for an object of a deploy item of another installation.
 	ActionRefuse
-	// ActionVanished: the job has applied it, and it is gone.
+	// ActionVanished is for an object gone after the job has applied it.
 	ActionVanished
 )
 

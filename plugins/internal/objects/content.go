@@ -39,6 +39,7 @@ func Content(o *unstructured.Unstructured) map[string]any {
 	return out
 }
 
+// WithoutStatus returns a copy of an object without its status.
 func WithoutStatus(o *unstructured.Unstructured) *unstructured.Unstructured {
 	out := o.DeepCopy()
 	unstructured.RemoveNestedField(out.Object, "status")

@@ -315,7 +315,7 @@ func NameIn(r *http.Request) string {
 	if err != nil {
 		return ""
 	}
-	defer body.Close()
+	defer body.Close() //nolint:errcheck // it is in memory
 	var sent struct {
 		Metadata struct{ Name string }
 	}

@@ -98,11 +98,11 @@ func TestFormat(t *testing.T) {
 func TestRead(t *testing.T) {
 	t.Parallel()
 	c, unknown, err := format.Read(&sdk.Request{DeployItem: itemWith([]byte(
-		`{"apiVersion":"example.org/v1","kind":"Configuration","name":"a","nmae":"b"}`))}, false)
+		`{"apiVersion":"example.org/v1","kind":"Configuration","name":"a","nam":"b"}`))}, false)
 	if err != nil || c.title != "a" {
 		t.Errorf("expected the title of the older version, but found %+v and %v", c, err)
 	}
-	if diff := cmp.Diff([]string{`unknown field "nmae"; did you mean name?`}, unknown); diff != "" {
+	if diff := cmp.Diff([]string{`unknown field "nam"; did you mean name?`}, unknown); diff != "" {
 		t.Errorf("unknown fields: -want +got:\n%s", diff)
 	}
 	const list = `{"apiVersion":"example.org/v2","kind":"Configuration","title":"a",` +

@@ -104,7 +104,7 @@ func (j *Job) leftBehind(place v1alpha1.Place, err error) error {
 func (j *Job) ownPod(ctx context.Context, at *pod.Cluster) (*corev1.Pod, error) {
 	p, err := at.Pod(ctx, j.status.Run.Name)
 	if err == nil && p != nil && p.Labels[pod.ItemLabel] != string(j.identity.UID) {
-		p, err = nil, fmt.Errorf("Pod %s/%s belongs to another owner; delete or rename it", p.Namespace, p.Name)
+		p, err = nil, fmt.Errorf("the Pod %s/%s belongs to another owner; delete or rename it", p.Namespace, p.Name)
 	}
 	return p, j.explain(j.status.Run.Place, stepRun, err)
 }

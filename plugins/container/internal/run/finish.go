@@ -115,7 +115,7 @@ func (j *Job) Exports(ctx context.Context) (map[string]any, error) {
 	}
 	if j.result.Report == nil {
 		return nil, noRetry(stepExport, report.ReasonExports, fmt.Errorf(
-			"Secret %s/%s with the exports of the Pod was deleted; start another job",
+			"the Secret %s/%s with the exports of the Pod was deleted; start another job",
 			j.status.Run.Namespace, j.result.Secret))
 	}
 	return report.Exports(j.result.Exports)

@@ -1,7 +1,6 @@
 package config_test
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -22,9 +21,6 @@ type object = map[string]any
 
 // published is the schema of provider configurations.
 var published = configtest.NewSchema(config.Schema)
-
-// gzipped is enough of an archive for whoever does not look into it.
-var gzipped = base64.StdEncoding.EncodeToString([]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff})
 
 // shop is the configuration of a chart in a registry, with changes.
 func shop(changes object) object {

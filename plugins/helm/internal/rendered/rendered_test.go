@@ -99,7 +99,7 @@ func TestPolicies(t *testing.T) {
 		policy managedresource.Policy
 		live   bool
 	}{
-		"keep": {managedresource.PolicyKeep, true}, " Keep ": {managedresource.PolicyKeep, false},
+		"keep": {managedresource.PolicyKeep, true}, "Keep ": {managedresource.PolicyKeep, false}, //nolint:gocritic // Helm trims it
 		"delete": {managedresource.PolicyManage, false}, "": {managedresource.PolicyManage, false},
 	} {
 		annotated := `"name":"a","annotations":{"helm.sh/resource-policy":"` + annotation + `"}`

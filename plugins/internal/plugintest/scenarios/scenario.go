@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -55,16 +56,23 @@ func Run(t *testing.T, mode Mode, dirs ...string) {
 			if neg {
 				ts.Fatalf("! has no meaning before %s", name)
 			}
-			s := ts.Value(key{}).(*state)
+			s, ok := ts.Value(key{}).(*state)
+			if !ok {
+				ts.Fatalf("the scenario has no state")
+			}
 			s.script = ts
-			out := command(s, args)
-			fmt.Fprint(ts.Stdout(), s.plain(out))
+			_, err := fmt.Fprint(ts.Stdout(), s.plain(command(s, args)))
+			ts.Check(err)
 		}
 	}
 	testscript.Run(t, testscript.Params{
 		Files: files, Cmds: commands, UpdateScripts: *plugintest.Update, RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(env *testscript.Env) error {
-			host := plugintest.NewHost(env.T().(testing.TB), mode.Host)
+			t, ok := env.T().(testing.TB)
+			if !ok {
+				return errors.New("the scenarios do not run in a test")
+			}
+			host := plugintest.NewHost(t, mode.Host)
 			s := &state{mode: mode, host: host, items: map[string]*landscaper.DeployItem{}}
 			env.Values[key{}] = s
 			env.Setenv("NS", host.Namespace)

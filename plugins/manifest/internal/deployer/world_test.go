@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/client-go/rest"
-
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	manifestconfig "github.com/pergola-deploy/pergola/plugins/manifest/internal/config"
@@ -27,7 +25,7 @@ func TestMain(m *testing.M) { os.Exit(plugintest.Main(m)) }
 
 var (
 	configMaps, secrets     = plugintest.ConfigMaps, plugintest.Secrets
-	deployments, jobs       = plugintest.Deployments, plugintest.Jobs
+	deployments             = plugintest.Deployments
 	namespaces, roles, crds = plugintest.Namespaces, plugintest.ClusterRoles, plugintest.CRDs
 )
 
@@ -182,11 +180,6 @@ func (w *world) data(name string) any {
 		return o.Object["data"]
 	}
 	return nil
-}
-
-// nowhere is the access to an API server that is not there.
-func nowhere() *rest.Config {
-	return &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "very-secret"}
 }
 
 // The builders of what is in a configuration.
