@@ -29,9 +29,8 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(joined{Context: r.Context(), values: t.ctx})
 	stop := context.AfterFunc(t.ctx, cancel) //nolint:contextcheck // Helm's requests do not inherit it
 	release := sync.OnceFunc(func() { stop(); cancel() })
-	//nolint:contextcheck // joined has the request's context and the operation's values
 	ctx = apiserver.WithWarnings(ctx, func(text string) { t.warn(apiserver.Describe(r), text) })
-	res, err := t.next.RoundTrip(r.WithContext(ctx))
+	res, err := t.next.RoundTrip(r.WithContext(ctx)) //nolint:contextcheck // joined has the request's context
 	if err != nil {
 		release()
 		if t.ctx.Err() != nil {
