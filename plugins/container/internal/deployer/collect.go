@@ -39,7 +39,7 @@ func (d *Deployer) Holdings(ctx context.Context, req *sdk.HoldingsRequest) (*sdk
 		if !slices.Contains([]string{pod.PartResult, pod.PartState, pod.PartKept}, labels[pod.PartLabel]) {
 			h.JobID = annotations[pod.JobAnnotation]
 		}
-		if (h.JobID != "" || !d.settings.GarbageCollection.Disable) && !slices.Contains(holdings, h) {
+		if (h.JobID != "" || !d.runner.Settings.GarbageCollection.Disable) && !slices.Contains(holdings, h) {
 			holdings = append(holdings, h)
 		}
 	}

@@ -42,9 +42,8 @@ type Options struct {
 // Deployer runs containers. Between calls it keeps clients of clusters, and watches for waiting items; both are for
 // speed alone.
 type Deployer struct {
-	options  Options
-	settings config.Settings
-	runner   run.Runner
+	options Options
+	runner  run.Runner
 }
 
 var (
@@ -76,12 +75,7 @@ func New(o Options) *Deployer {
 const componentsBytes = 128 << 20
 
 func (d *Deployer) use(s config.Settings) {
-	d.settings = s
-	d.runner.Settings = run.Settings{
-		Namespace: s.Namespace, Init: s.InitContainer, Wait: s.WaitContainer, PodTemplate: s.PodTemplate,
-		KeepPod: s.Debug.KeepPod, Patience: s.ImagePullPatience.Duration,
-		StateBytes: s.Limits.State.Bytes, ExportBytes: s.Limits.Exports.Bytes,
-	}
+	d.runner.Settings = s
 	// The finder and its cache are made at the first reference.
 	d.runner.Input = input.Source{Resolver: d.options.Resolver, Components: sync.OnceValues(
 		func() (*components.Finder, error) {
@@ -106,7 +100,7 @@ func (d *Deployer) Configure(_ context.Context, req *sdk.ConfigureRequest) (*sdk
 
 // Validate implements sdk.Validator.
 func (d *Deployer) Validate(_ context.Context, req *sdk.ValidateRequest) (*sdk.ValidateResponse, error) {
-	problems, err := config.Problems(req.Config, &d.settings)
+	problems, err := config.Problems(req.Config, &d.runner.Settings)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +120,7 @@ func (d *Deployer) Hooks() hook.Hooks {
 // Reconcile runs the image to its end, and reads its exports.
 func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
 	ctx = apiserver.WithPermission(apiserver.WithBreaker(ctx), req.PickUp)
-	c, err := config.Read(req, &d.settings)
+	c, err := config.Read(req, &d.runner.Settings)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +129,7 @@ func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respon
 		return nil, err
 	}
 	j.WarnOf(c.Unknown)
-	if res, err := j.Run(ctx, specOf(c)); res != nil || err != nil {
+	if res, err := j.Run(ctx, c); res != nil || err != nil {
 		return res, err
 	}
 	exports, err := j.Exports(ctx)
@@ -164,7 +158,7 @@ func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response,
 		}
 		return j.RemoveAll(ctx)
 	}
-	c, err := config.Read(req, &d.settings)
+	c, err := config.Read(req, &d.runner.Settings)
 	if err != nil {
 		return nil, withWayOut(err)
 	}
@@ -172,7 +166,7 @@ func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response,
 	if err != nil {
 		return nil, err
 	}
-	if res, err := j.Run(ctx, specOf(c)); res != nil || err != nil {
+	if res, err := j.Run(ctx, c); res != nil || err != nil {
 		return res, withWayOut(err)
 	}
 	return j.RemoveAll(ctx)
@@ -193,11 +187,6 @@ func (d *Deployer) Abort(ctx context.Context, req *sdk.Request) (*sdk.Response, 
 		return res, err
 	}
 	return j.End(), nil
-}
-
-// specOf returns the content of a run by the provider configuration.
-func specOf(c *config.Config) *run.Spec {
-	return &run.Spec{ProviderConfiguration: c.ProviderConfiguration, Files: c.Files, Resources: c.MainResources}
 }
 
 // placeOf returns the place of the Pod by the provider configuration; nil for the place of the plugin's settings.

@@ -34,7 +34,7 @@ func (r *Runner) namespace(access *sdk.HostCluster) (string, error) {
 				"the operator grants it with hostCluster.serviceAccount in the plugin's entry of the " +
 				"HostConfiguration")}
 	}
-	return cmp.Or(r.Namespace, access.Namespace), nil
+	return cmp.Or(r.Settings.Namespace, access.Namespace), nil
 }
 
 // OnHost returns access to a namespace of the host cluster; empty for the namespace of Pods.

@@ -96,7 +96,7 @@ func (j *Job) clearPod(ctx context.Context, at *pod.Cluster) error {
 		return err
 	}
 	// A Pod not yet stopped might still start.
-	if j.runner.KeepPod && p.DeletionTimestamp == nil && pod.Stopped(p, j.now()) {
+	if j.runner.Settings.Debug.KeepPod && p.DeletionTimestamp == nil && pod.Stopped(p, j.now()) {
 		return at.Keep(ctx, p)
 	}
 	return at.Discard(ctx, p)

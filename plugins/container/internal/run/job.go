@@ -2,11 +2,9 @@ package run
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
+	"github.com/pergola-deploy/pergola/plugins/container/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/input"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/pod"
@@ -27,41 +25,13 @@ const (
 	stepRemove = "Remove"
 )
 
-// Settings are the operator's settings of runs.
-type Settings struct {
-	// Namespace of the host cluster for Pods; empty for that of the granted ServiceAccount.
-	Namespace string
-	// Init and Wait are Pergola's own containers.
-	Init, Wait pod.Helper
-	// PodTemplate is merged into each Pod; nil for none.
-	PodTemplate json.RawMessage
-	// KeepPod keeps ended Pods for inspection.
-	KeepPod bool
-	// Patience bounds the time of a container that cannot start.
-	Patience time.Duration
-	// StateBytes and ExportBytes bound the uploads of a run.
-	StateBytes, ExportBytes int64
-}
-
 // Runner has the means of all runs.
 type Runner struct {
-	Settings
-
+	Settings config.Settings
 	Input    input.Source
 	Clusters *target.Cache
 	Watches  *watch.Set
 	Now      func() time.Time
-}
-
-// Spec is the content of a run.
-type Spec struct {
-	// ProviderConfiguration is valid, with the defaults of the plugin's settings.
-	*v1alpha1.ProviderConfiguration
-
-	// Files of an inline blueprint, by their paths; nil for others.
-	Files map[string][]byte
-	// Resources of main.
-	Resources corev1.ResourceRequirements
 }
 
 // Job is one call for a run. Its methods return a response if the job cannot go on in this call, and nil if it can.
@@ -108,7 +78,8 @@ func (j *Job) note(ctx context.Context, outcome v1alpha1.Outcome, why *pod.Failu
 
 // upload returns the instructions for the run's wait container.
 func (j *Job) upload() *layout.Upload {
-	return j.identity.Upload(j.runner.StateBytes, j.runner.ExportBytes)
+	limits := &j.runner.Settings.Limits
+	return j.identity.Upload(limits.State.Bytes, limits.Exports.Bytes)
 }
 
 func (j *Job) now() time.Time { return j.runner.Now() }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/archive"
+	"github.com/pergola-deploy/pergola/plugins/container/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/pod"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/report"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
@@ -74,12 +75,12 @@ func (r *Runner) Begin(req *sdk.Request, operation v1alpha1.Operation, place *v1
 }
 
 // Run brings the run of this job to its end. The error is the reason of its failure.
-func (j *Job) Run(ctx context.Context, spec *Spec) (*sdk.Response, error) {
+func (j *Job) Run(ctx context.Context, c *config.Config) (*sdk.Response, error) {
 	if !j.begun() {
 		if res, err := j.StopLast(ctx); res != nil || err != nil {
 			return res, err
 		}
-		return j.start(ctx, spec)
+		return j.start(ctx, c)
 	}
 	r := j.status.Run
 	if r.Outcome != "" {
@@ -94,7 +95,7 @@ func (j *Job) Run(ctx context.Context, spec *Spec) (*sdk.Response, error) {
 	case err != nil:
 		return j.End(), err
 	case p != nil:
-		if res, err := j.follow(ctx, spec, at, p); res != nil || err != nil {
+		if res, err := j.follow(ctx, c, at, p); res != nil || err != nil {
 			return res, err
 		}
 	case r.PodUID == "":
@@ -103,7 +104,7 @@ func (j *Job) Run(ctx context.Context, spec *Spec) (*sdk.Response, error) {
 		if err := j.save(ctx); err != nil {
 			return nil, err
 		}
-		return j.start(ctx, spec)
+		return j.start(ctx, c)
 	default:
 		if err := j.noteGone(ctx, at); err != nil {
 			return j.End(), err
@@ -113,13 +114,13 @@ func (j *Job) Run(ctx context.Context, spec *Spec) (*sdk.Response, error) {
 }
 
 // follow waits for the end of the Pod, and then notes its outcome.
-func (j *Job) follow(ctx context.Context, spec *Spec, at *pod.Cluster, p *corev1.Pod) (*sdk.Response, error) {
+func (j *Job) follow(ctx context.Context, c *config.Config, at *pod.Cluster, p *corev1.Pod) (*sdk.Response, error) {
 	r := j.status.Run
 	result, err := at.Result(ctx, r.Name)
 	if err != nil {
 		return j.End(), j.explain(r.Place, stepRun, err)
 	}
-	hidden, err := j.redactor(ctx, spec, at, p)
+	hidden, err := j.redactor(ctx, c, at, p)
 	if err != nil {
 		return j.End(), err
 	}
@@ -148,7 +149,7 @@ func (j *Job) follow(ctx context.Context, spec *Spec, at *pod.Cluster, p *corev1
 func (j *Job) progress(p *corev1.Pod, result *pod.Result) pod.Progress {
 	r := j.status.Run
 	facts := pod.Facts{
-		Pod: p, Report: result.Report, Patience: j.runner.Patience,
+		Pod: p, Report: result.Report, Patience: j.runner.Settings.ImagePullPatience.Duration,
 		TimedOut: r.TimedOut, GivenUp: givenUp(r), Now: j.now(),
 	}
 	if r.HinderedSince != nil {
@@ -165,7 +166,7 @@ func (j *Job) progress(p *corev1.Pod, result *pod.Result) pod.Progress {
 
 // redactor returns a Redactor for the words of the container. It hides the container's input: the present values of
 // the item, and, if main has left last words, those at the creation of the Pod; the run's input has these.
-func (j *Job) redactor(ctx context.Context, spec *Spec, at *pod.Cluster, p *corev1.Pod) (*redact.Redactor, error) {
+func (j *Job) redactor(ctx context.Context, c *config.Config, at *pod.Cluster, p *corev1.Pod) (*redact.Redactor, error) {
 	var files map[string][]byte
 	if pod.LastWords(p) != "" {
 		chunks, err := at.Input(ctx, j.identity.UID, j.status.Run.Name)
@@ -177,8 +178,8 @@ func (j *Job) redactor(ctx context.Context, spec *Spec, at *pod.Cluster, p *core
 			return nil, fmt.Errorf("read the input of the container: %w", err)
 		}
 	}
-	hidden := report.Hiding(spec.ImportValues, j.Request.Target, files)
-	hidden.Publish(j.identity.Namespace, j.identity.Name, spec.Image)
+	hidden := report.Hiding(c.ImportValues, j.Request.Target, files)
+	hidden.Publish(j.identity.Namespace, j.identity.Name, c.Image)
 	return hidden, nil
 }
 

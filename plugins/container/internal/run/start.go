@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/archive"
+	"github.com/pergola-deploy/pergola/plugins/container/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/input"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/pod"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -23,7 +24,7 @@ const (
 )
 
 // start notes the run and creates it. Both may have been done in part before.
-func (j *Job) start(ctx context.Context, spec *Spec) (*sdk.Response, error) {
+func (j *Job) start(ctx context.Context, c *config.Config) (*sdk.Response, error) {
 	if err := j.locate(ctx); err != nil {
 		return j.End(), err
 	}
@@ -31,7 +32,7 @@ func (j *Job) start(ctx context.Context, spec *Spec) (*sdk.Response, error) {
 	if err != nil {
 		return j.End(), err
 	}
-	if j.runner.Init.Image == "" {
+	if j.runner.Settings.InitContainer.Image == "" {
 		return j.End(), &sdk.Error{Operation: stepStart, Reason: reasonNoHelper, Err: errors.New(
 			"this plugin has no image for the containers init and wait; " +
 				"the operator sets initContainer.image in its configuration")}
@@ -41,7 +42,7 @@ func (j *Job) start(ctx context.Context, spec *Spec) (*sdk.Response, error) {
 	if err != nil {
 		return j.End(), err
 	}
-	secrets, template, err := j.prepare(ctx, spec, restored)
+	secrets, template, err := j.prepare(ctx, c, restored)
 	if err != nil {
 		return j.End(), err
 	}
@@ -124,9 +125,9 @@ func (j *Job) noteStart(ctx context.Context, restored *v1alpha1.State) error {
 
 // prepare returns the Secrets of the Pod, except those for its uploads, and its template.
 func (j *Job) prepare(
-	ctx context.Context, spec *Spec, restored *v1alpha1.State,
+	ctx context.Context, c *config.Config, restored *v1alpha1.State,
 ) ([]pod.Object, *pod.Template, error) {
-	files, err := j.runner.Input.Files(ctx, j.Request, spec.ProviderConfiguration, spec.Files)
+	files, err := j.runner.Input.Files(ctx, j.Request, c.ProviderConfiguration, c.Files)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -136,16 +137,17 @@ func (j *Job) prepare(
 	}
 	secrets, s := j.identity.Inputs(archive.Split(packed)), &j.runner.Settings
 	t := &pod.Template{
-		Image: spec.Image, Command: spec.Command, Args: spec.Args, Resources: spec.Resources,
-		NodeSelector: spec.NodeSelector, Tolerations: spec.Tolerations, ServiceAccountName: spec.ServiceAccountName,
-		Inputs: len(secrets), Deadline: j.podDeadline(ctx), Init: s.Init, Wait: s.Wait, Overlay: s.PodTemplate,
+		Image: c.Image, Command: c.Command, Args: c.Args, Resources: c.MainResources,
+		NodeSelector: c.NodeSelector, Tolerations: c.Tolerations, ServiceAccountName: c.ServiceAccountName,
+		Inputs: len(secrets), Deadline: j.podDeadline(ctx),
+		Init: s.InitContainer, Wait: s.WaitContainer, Overlay: s.PodTemplate,
 	}
 	state, copied, err := j.oldState(ctx, restored)
 	if err != nil {
 		return nil, nil, err
 	}
 	t.OldState, secrets = state, append(secrets, copied...)
-	dockerConfig, err := input.PullCredentials(ctx, j.Request, spec.ProviderConfiguration)
+	dockerConfig, err := input.PullCredentials(ctx, j.Request, c.ProviderConfiguration)
 	if err != nil {
 		return nil, nil, err
 	}
