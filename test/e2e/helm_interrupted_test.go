@@ -36,6 +36,7 @@ var waitingCharts = map[string]struct {
 
 // TestHelmIsInterrupted: when a job is aborted for which Helm waits, or its host is killed, Helm's processes end, and
 // the next job goes on from there.
+// Rule (helm.md#recovery): An operation of Helm ends with the abort of its job, and with its host.
 func TestHelmIsInterrupted(t *testing.T) {
 	options := testenv.HostOptions{PluginDir: pluginDir(t, "helm")}
 	r := &releases{t: t, namespace: newNamespace(t), items: map[string]*v1alpha1.DeployItem{}}

@@ -39,6 +39,7 @@ func TestHide(t *testing.T) {
 			reason: "values are anywhere", values: values{"a": []any{values{"b": "pass"}}}, text: "is pass, no",
 			want: "is ***, no",
 		},
+		// Rule (helm.md#security): Strings of up to three characters are not hidden.
 		"short": {reason: "it would be found everywhere", values: values{"a": "abc"}, text: "abc", want: "abc"},
 		"within a word": {
 			reason: "a short one is part of many words", values: values{"a": "port"}, text: "spec.ports: port",

@@ -12,6 +12,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 )
 
+// Rule (helm.md#deletion): Most errors of a configuration do not block its deletion.
 func TestReadDeletion(t *testing.T) {
 	t.Parallel()
 	groups := []any{object{"predefinedResourceGroup": object{"type": "empty"}}}
@@ -66,6 +67,7 @@ func TestReadDeletion(t *testing.T) {
 	}
 }
 
+// Rule (helm.md#deletion): An error in `helmDeployment`, `uninstall` or `deletionGroups` blocks the deletion.
 func TestReadDeletionRefuses(t *testing.T) {
 	t.Parallel()
 	unknown := []any{object{"predefinedResourceGroup": object{"type": "empty", "force": true}}}

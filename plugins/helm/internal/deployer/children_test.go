@@ -180,6 +180,8 @@ func TestChildrenOfAChartWithHooks(t *testing.T) {
 	w := newWorld(t)
 	item := w.item(w.config(chart("hooks"), nil))
 	w.mustRender(item, "", "", "ConfigMap shop-hooks")
+	withFolder := w.itemOf("other", w.config(chart("definitions"), nil)) // crds
+	w.mustRender(withFolder, "", "", "Gadget.charts.example.org shop-definitions")
 	w.mustSucceedWithHook(item, plugintest.Reconcile)
 	w.setConfig(item, w.config(chart("hooks"), object{"greeting": "two"}))
 	w.mustChange(item, "update ConfigMap %s/shop-hooks")

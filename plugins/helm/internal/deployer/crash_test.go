@@ -2,6 +2,7 @@ package deployer_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -130,6 +131,10 @@ func (w *world) crash(c *crash, n int) (struck bool) {
 			w.Fatalf("%s: killed at step %d: expected the failure of the hook, but found: %s", c.reason, n, result)
 		}
 		w.setConfig(item, c.mended(w))
+	}
+	isPending := func(revision string) bool { return strings.Contains(revision, "pending-") }
+	if slices.ContainsFunc(w.revisions("shop"), isPending) {
+		w.mustWarn(w.call(item), "Recovered", "of interrupted operations")
 	}
 	w.MustSucceed(item)
 	w.mustBeClean(item)

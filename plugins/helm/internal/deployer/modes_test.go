@@ -81,7 +81,7 @@ func TestModeIsKept(t *testing.T) {
 		item := w.item(w.config(chart("plain"), nil))
 		w.MustSucceed(item)
 		w.setConfig(item, w.config(chart("plain"), nil, object{"helmDeployment": w.plain}))
-		w.mustRefuse(item, "helmDeployment", "delete the deploy item")
+		w.mustRefuse(item, "HelmDeploymentChanged", "helmDeployment", "delete the deploy item")
 		w.MustDelete(item)
 	})
 }

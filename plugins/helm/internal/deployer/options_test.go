@@ -209,7 +209,7 @@ func TestTakeOwnership(t *testing.T) {
 			w := newWorld(t)
 			c.others(w)
 			item := w.item(w.config(chart("plain"), nil))
-			w.mustRefuse(item, `ConfigMap "shop-plain-greeting"`, "takeOwnership")
+			w.mustRefuse(item, "OwnedByOthers", `ConfigMap "shop-plain-greeting"`, "takeOwnership")
 			w.mustGreet("mine")
 			w.mustDeploy(item, w.config(chart("plain"), nil, takes))
 			w.mustGreet("hello")
@@ -246,9 +246,16 @@ func TestForce(t *testing.T) {
 	if got := other(); got != "x" {
 		t.Errorf("fields of others stay, but found %v", got)
 	}
+	uid := w.MustGet(configMaps, "shop-plain-greeting").GetUID()
 	w.mustDeploy(item, w.config(chart("plain"), object{"greeting": "three"}, options(object{"force": true}, "upgrade")))
 	if got := other(); got != nil {
 		t.Errorf("expected that the object is replaced, but found %v", got)
+	}
+	w.Patch(configMaps, "shop-plain-greeting", `{"immutable":true}`)
+	w.setConfig(item, w.config(chart("plain"), object{"greeting": "four"}, options(object{"force": true}, "upgrade")))
+	w.mustRefuse(item, "immutable")
+	if got := w.MustGet(configMaps, "shop-plain-greeting").GetUID(); got != uid {
+		t.Errorf("expected that nothing is deleted, but found the UID %s after %s", got, uid)
 	}
 	w.MustDelete(item)
 }

@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/charts"
@@ -35,12 +37,15 @@ func TestRetry(t *testing.T) {
 				want = []string{"1 superseded", "4 deployed"}
 			}
 			w.MustFail(w.call(item), nil, away)
-			backup := w.Get(configMaps, "backup")
+			backup, rendered := w.Get(configMaps, "backup"), w.data("random")
 			w.MustFail(w.call(item), nil, away)
 			w.createNamespace(away)
 			w.MustSucceed(item)
 			if again := w.Get(configMaps, "backup"); again == nil || again.GetUID() != backup.GetUID() {
 				t.Error("the hook has run again in the same job")
+			}
+			if diff := cmp.Diff(rendered, w.data("random")); !upgrade && (diff != "" || len(rendered) == 0) {
+				t.Errorf("what the first attempt has rendered: -want +got:\n%s", diff)
 			}
 			w.mustHave(want...)
 			w.mustDeploy(item, w.config(failing, object{"greeting": "another"}))

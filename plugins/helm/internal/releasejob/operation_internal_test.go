@@ -38,10 +38,12 @@ func TestBounded(t *testing.T) {
 			reason: "it counts", options: helm.Options{Timeout: time.Hour}, timeout: time.Hour,
 		},
 		"over": {reason: "Helm needs some time to fail", left: -time.Minute, timeout: time.Second},
+		// Rule (helm.md#helm-options): A third of the time is reserved for the undoing of an atomic operation.
 		"atomic": {
 			reason: "a third is left", left: time.Minute, options: helm.Options{Atomic: true}, timeout: time.Minute,
 			until: 20 * time.Second,
 		},
+		// Rule (helm.md#helm-options): At most five minutes are reserved for it.
 		"atomic and long": {
 			reason: "five minutes are enough", left: time.Hour, options: helm.Options{Atomic: true}, timeout: time.Hour,
 			until: 5 * time.Minute,
