@@ -97,9 +97,9 @@ func (f Format[D, C]) Problems(config []byte, strict bool) ([]sdk.Problem, error
 // ScheduleOf returns the schedule of an item, without a look at the rest of its provider configuration; nil for none.
 // An invalid schedule is an error and counts as none: the job has already failed with it.
 func (f Format[D, C]) ScheduleOf(item *landscaper.DeployItem) (*managedresource.ContinuousReconcile, error) {
-	version, err := f.versionOf(item.Spec.Config)
-	if err != nil || version.apiVersion != f.Versions[0].apiVersion {
-		return nil, nil //nolint:nilnil,nilerr // no schedule; the job has failed with the error
+	apiVersion, kind := requestWith(item.Spec.Config).ConfigGroupVersionKind()
+	if apiVersion != f.Versions[0].apiVersion || kind != f.Kind {
+		return nil, nil //nolint:nilnil // no schedule: an older version has none, and the job has failed with others
 	}
 	schedule, err := continuousreconcile.ReadSpec(item)
 	if err != nil || schedule == nil {

@@ -2,7 +2,6 @@ package helmjob
 
 import (
 	"context"
-	"sync"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 )
@@ -15,12 +14,9 @@ type observer struct {
 	// found gets existing objects from others; nil to pass over them.
 	found func(ctx context.Context, found []helm.Found) error
 
-	job  *Job
-	step string
-	// err is the reason of a refused change.
+	job *Job
+	// err is the reason of the first refused change.
 	err error
-
-	mu sync.Mutex
 }
 
 var _ helm.Observer = (*observer)(nil)
@@ -49,9 +45,9 @@ func (o *observer) Found(ctx context.Context, found []helm.Found) error {
 
 // refused keeps an error for the job, since Helm passes on no more than its text.
 func (o *observer) refused(err error) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.err = err
+	if o.err == nil {
+		o.err = err
+	}
 	return err
 }
 

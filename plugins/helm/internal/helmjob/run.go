@@ -24,7 +24,7 @@ func (j *Job) Run(ctx context.Context, step string, req *helm.Request, events Ev
 		UnpackedBytes: limits.Unpacked.Bytes, Files: limits.Files, Depth: limits.SubchartDepth,
 		RenderedBytes: limits.Rendered.Bytes, RenderTime: limits.RenderTime.Duration, MemoryBytes: limits.Memory.Bytes,
 	}
-	o := &observer{rendered: events.Rendered, found: events.Found, job: j, step: step}
+	o := &observer{rendered: events.Rendered, found: events.Found, job: j}
 	result, err := j.tools.Helm.Run(ctx, req, o)
 	var failure *helm.Error
 	switch {
