@@ -83,7 +83,7 @@ func (p Progress) Decide(
 		return Decision{Action: ActionCreate}
 	case p.IsSettled(i) && live.GetUID() == entry.Resource.UID:
 		return Decision{Action: ActionSettled, Hash: entry.Applied}
-	case deleting && p.countsAsDone(i, entry): // although it has failed
+	case deleting && p.countsAsDone(i, entry): // a failed one is left for readiness to judge
 		return leaveWith(entry.Applied)
 	case rule.OursOnly && i.Relation(live) != owner.Ours:
 		why := fmt.Sprintf("its policy is %s, and it belongs to %s", i.Policy, i.ownerOf(live))

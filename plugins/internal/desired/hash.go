@@ -121,7 +121,7 @@ func namedIn(manifest *unstructured.Unstructured) map[string]any {
 	return fields
 }
 
-// withoutForeign returns the result of project without the maps empty in it: whether these exist depends on the
+// withoutForeign returns the result of objects.Project without the maps empty in it: whether these exist depends on the
 // fields of other clients.
 func withoutForeign(template, projected any) any {
 	t, isMap := template.(map[string]any)

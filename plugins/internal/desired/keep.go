@@ -7,7 +7,7 @@ import (
 
 // keepers carry over the fields that the API server or a controller fills in once and an update must neither lack nor
 // change. They come from the live object where the manifest does not have them. Fields protected by a refusal of the
-// API server need not be here, see changeRetaining; an entry saves the refused request.
+// API server need not be here, see package apply; an entry saves the refused request.
 //
 // Fields kept by the API server itself are not here, such as the node ports of a Service and the finalizers of a
 // Namespace, nor are fields filled in again by a controller with the same value.

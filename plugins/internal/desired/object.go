@@ -37,7 +37,7 @@ type Manifest struct {
 	Strategy managedresource.UpdateStrategy
 	// AnnotateBeforeCreate are annotations for the creation of the object. Later writes leave them as they are.
 	AnnotateBeforeCreate map[string]string
-	// PatchAfterDeployment is a JSON merge patch for Patch; nil for none. Integers are int64.
+	// PatchAfterDeployment is a JSON merge patch for apply.Patch; nil for none. Integers are int64.
 	PatchAfterDeployment map[string]any
 	// Ignored are the fields of other clients in an existing object: they are neither compared nor written.
 	Ignored []ignore.Pointer
@@ -67,7 +67,7 @@ type Object struct {
 	Mapping target.Mapping
 
 	Owner owner.Owner
-	// definedHere: a CustomResourceDefinition of the same plan defines the kind.
+	// DefinedHere: a CustomResourceDefinition of the same plan defines the kind.
 	DefinedHere    bool
 	manifestDigest string
 	// Shared are the fields dropped from the manifest before and set by other managers; nil for none.
@@ -188,7 +188,7 @@ func setLabels(o *unstructured.Unstructured, more map[string]string) {
 }
 
 // Finally returns an object in its state after patchAfterDeployment. A map then empty is left out, as the API server
-// leaves out most such maps, but not all: compare the result only with another one of finally.
+// leaves out most such maps, but not all: compare the result only with another result of Finally.
 func (i *Object) Finally(o *unstructured.Unstructured) *unstructured.Unstructured {
 	if i.PatchAfterDeployment == nil {
 		return o

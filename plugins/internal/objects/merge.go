@@ -145,16 +145,16 @@ func WithoutEmptied(fields, patch map[string]any) map[string]any {
 // Compose returns the merge patch with the effect of first and then second, on an object with the types of fields
 // assumed by first.
 func Compose(first, second map[string]any) map[string]any {
-	Composed := maps.Clone(first)
-	if Composed == nil {
-		Composed = make(map[string]any, len(second))
+	composed := maps.Clone(first)
+	if composed == nil {
+		composed = make(map[string]any, len(second))
 	}
 	for name, value := range second {
-		before, isMap := Composed[name].(map[string]any)
+		before, isMap := composed[name].(map[string]any)
 		if now, both := value.(map[string]any); both && isMap {
 			value = Compose(before, now)
 		}
-		Composed[name] = value
+		composed[name] = value
 	}
-	return Composed
+	return composed
 }

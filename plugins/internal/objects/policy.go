@@ -14,7 +14,7 @@ type Rule struct {
 	Deleted bool
 }
 
-// rules are the meanings of the policies, in one place for Run, Diff and package prune.
+// rules are the meanings of the policies, in one place for packages apply, observe and prune.
 var rules = map[managedresource.Policy]Rule{
 	managedresource.PolicyManage:    {Managed: true, OursOnly: false, Updated: true, Deleted: true},
 	managedresource.PolicyFallback:  {Managed: true, OursOnly: true, Updated: true, Deleted: true},

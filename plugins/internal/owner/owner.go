@@ -2,7 +2,7 @@
 // name: one of Pergola's, with the namespace, and one of Landscaper's, without it. An object with only Landscaper's
 // label belongs to the deploy item of that name until it has Pergola's. The name is unique in one control plane only,
 // so an annotation names the installation of the deploy item; an object without it is from before the annotation, or
-// from Landscaper, and its labels alone count. The objects of a Helm release carry Helm's annotations.
+// from Landscaper, and its labels alone count.
 package owner
 
 import (
@@ -26,22 +26,6 @@ const (
 	// FieldManager is the field manager of all writes to objects of deploy items.
 	FieldManager = "pergola"
 )
-
-// Claim is the view of one owner on the ownership of objects.
-type Claim interface {
-	// Of returns the relation of an object to the owner.
-	Of(object metav1.Object) Relation
-	// IsTaken reports whether the mark of an object proves another owner by now, even against the uid in the records of
-	// this one.
-	IsTaken(object metav1.Object) bool
-	// Made reports whether the owner itself has written an object of its own. The mark alone is no proof, since users
-	// copy objects with their marks; the writer of an object shows in its field managers.
-	Made(object metav1.Object) bool
-	// Describe names the owner by the mark of an object, for messages; empty without a mark.
-	Describe(object metav1.Object) string
-	// Selector selects objects of the owner in lists: its objects have these labels, unless they were removed.
-	Selector() labels.Set
-}
 
 // Relation is the relation of an object to an owner.
 type Relation int
@@ -72,8 +56,6 @@ type Owner struct {
 	Accepted []string
 }
 
-var _ Claim = Owner{}
-
 // New returns the deploy item of a request as the owner of objects. before is the installation in its last saved
 // provider status; empty if unknown. upstreamLabel is as in Owner.
 func New(req *sdk.Request, upstreamLabel, before string) Owner {
@@ -101,7 +83,7 @@ func (o Owner) Labels() map[string]string {
 	return labels
 }
 
-// Of implements Claim.
+// Of returns the relation of an object to the deploy item.
 func (o Owner) Of(object metav1.Object) Relation {
 	if o.isForeign(object) {
 		return Foreign
@@ -137,25 +119,27 @@ func relation(ours bool) Relation {
 	return Others
 }
 
-// IsTaken implements Claim. Landscaper's label does not count: it has no namespace.
+// IsTaken reports whether the mark of an object proves another owner by now, even against the uid in the records of
+// this one. Landscaper's label does not count: it has no namespace.
 func (o Owner) IsTaken(object metav1.Object) bool {
 	_, labelled := object.GetLabels()[Label]
 	return o.Of(object) == Foreign || labelled && o.Of(object) == Others
 }
 
-// Made implements Claim: a deploy item recreates a missing or a replaced object, and may be interrupted before its
-// uid is saved.
+// Made reports whether the deploy item itself has written an object of its own: it recreates a missing or a replaced
+// object, and may be interrupted before its uid is saved. The mark alone is no proof, since users copy objects with
+// their marks; the writer of an object shows in its field managers.
 func (o Owner) Made(object metav1.Object) bool {
-	return object.GetLabels()[Label] == o.Labels()[Label] && o.Of(object) == Ours && writtenBy(object, FieldManager)
+	return object.GetLabels()[Label] == o.Labels()[Label] && o.Of(object) == Ours && isWritten(object)
 }
 
-func writtenBy(object metav1.Object, manager string) bool {
+func isWritten(object metav1.Object) bool {
 	return slices.ContainsFunc(object.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
-		return e.Manager == manager && e.Subresource == ""
+		return e.Manager == FieldManager && e.Subresource == ""
 	})
 }
 
-// Describe implements Claim.
+// Describe names the owner by the mark of an object, for messages; empty without a mark.
 func (o Owner) Describe(object metav1.Object) string {
 	labels := object.GetLabels()
 	item, ok := labels[Label]
@@ -172,5 +156,5 @@ func (o Owner) Describe(object metav1.Object) string {
 	}
 }
 
-// Selector implements Claim.
+// Selector selects objects of the deploy item in lists: its objects have these labels, unless they were removed.
 func (o Owner) Selector() labels.Set { return labels.Set{Label: o.Labels()[Label]} }

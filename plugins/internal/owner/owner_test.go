@@ -92,39 +92,6 @@ func TestOf(t *testing.T) {
 	}
 }
 
-func TestRelease(t *testing.T) {
-	t.Parallel()
-	by := owner.Release{
-		Namespace: "shop", Name: "web", Item: owner.Owner{Namespace: "shop", Name: "item", Installation: "here"},
-	}
-	named := func(namespace, name string) map[string]string {
-		return map[string]string{"meta.helm.sh/release-name": name, "meta.helm.sh/release-namespace": namespace}
-	}
-	for name, c := range map[string]struct {
-		labels, annotations map[string]string
-		want                owner.Relation
-		says                string
-	}{
-		"none":              {want: owner.Nobodys},
-		"ours":              {annotations: named("shop", "web"), want: owner.Ours, says: "the release shop/web"},
-		"another name":      {annotations: named("shop", "db"), want: owner.Others, says: "the release shop/db"},
-		"another namespace": {annotations: named("yard", "web"), want: owner.Others, says: "the release yard/web"},
-		"another item": {
-			labels: map[string]string{owner.Label: "shop.other"}, annotations: named("shop", "web"), want: owner.Others,
-			says: `the deploy item "shop.other"`,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			o := labelled(c.labels)
-			o.SetAnnotations(c.annotations)
-			if got := by.Of(o); got != c.want || by.IsTaken(o) != (c.want == owner.Others) || by.Describe(o) != c.says {
-				t.Errorf("expected %d and %q, but found %d and %q", c.want, c.says, got, by.Describe(o))
-			}
-		})
-	}
-}
-
 func TestWithoutUpstreamLabel(t *testing.T) {
 	t.Parallel()
 	by := owner.Owner{Namespace: "shop", Name: "web"}

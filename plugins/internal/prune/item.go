@@ -152,7 +152,7 @@ func (it item) remove(ctx context.Context, d *deletion, listed *unstructured.Uns
 		return failedWith(err)
 	}
 	in := d.client.Objects(it.mapping, it.key.Namespace)
-	live := listed // if it was, there is no preparation
+	live := listed // a listed object needs no preparation
 	var conflict error
 	conflicts := 0
 	for range maxActions {

@@ -63,8 +63,8 @@ type Deletion struct {
 	// Kept, if set, is called instead of the policy keep, with the metadata of an object as it is on the target: it
 	// returns the reason for the object to stay; empty if it goes. No group deletes the objects it keeps.
 	Kept func(entry managedresource.ManagedResourceStatus, live metav1.Object) (why string)
-	// Owner is the deploy item, or its release.
-	Owner owner.Claim
+	// Owner is the deploy item.
+	Owner owner.Owner
 	// Lookup finds the Targets named by groups. It may be nil if they name none.
 	Lookup target.Lookup
 	// AsOf is the beginning of the call; see target.Client.Mapping.

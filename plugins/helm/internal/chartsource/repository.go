@@ -92,8 +92,8 @@ func endsJob(err error) bool {
 	return false
 }
 
-// maxListed bounds a helm.Listed as JSON.
-const maxListed = 1 << 20
+// maxListedBytes bounds a helm.Listed as JSON.
+const maxListedBytes = 1 << 20
 
 // lookUp returns the wanted version of a chart. A worker reads the index, once for all jobs with the same wish.
 func (f *Fetcher) lookUp(ctx context.Context, at fetch.Address, o repositoryOrigin) (*helm.ChartVersion, error) {
@@ -116,7 +116,7 @@ func (f *Fetcher) lookUp(ctx context.Context, at fetch.Address, o repositoryOrig
 		if err != nil {
 			return fetch.Memo{}, nil, err
 		}
-		file, err := f.files.Store(bytes.NewReader(document), maxListed)
+		file, err := f.files.Store(bytes.NewReader(document), maxListedBytes)
 		return fetch.Memo{Fixed: true}, file, err
 	})
 	if err != nil {

@@ -105,7 +105,7 @@ func (o *operation) newInstall(replace bool) *action.Install {
 	in.Replace = replace
 	in.Labels = o.req.Labels
 	in.PostRenderer = postRenderer{o}
-	in.SkipSchemaValidation = true // see validate
+	in.SkipSchemaValidation = true // see render.Renderer
 	in.Atomic, in.Wait, in.Timeout = o.req.Options.Atomic, o.req.Options.Wait, o.req.Options.Timeout
 	in.Force, in.TakeOwnership = o.req.Options.Force, o.req.Options.TakeOwnership
 	return in
@@ -119,7 +119,7 @@ func (o *operation) newUpgrade() *action.Upgrade {
 	up.MaxHistory = o.config.Releases.MaxHistory
 	up.Labels = o.req.Labels
 	up.PostRenderer = postRenderer{o}
-	up.SkipSchemaValidation = true // see validate
+	up.SkipSchemaValidation = true // see render.Renderer
 	up.Atomic, up.Wait, up.Timeout = o.req.Options.Atomic, o.req.Options.Wait, o.req.Options.Timeout
 	up.Force, up.TakeOwnership = o.req.Options.Force, o.req.Options.TakeOwnership
 	return up

@@ -15,7 +15,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// The steps of a job beside those of package job, for its progress and errors.
+// The steps of a job beside those of package objectjob, for its progress and errors.
 const (
 	StepChart  = "ReadChart"
 	StepRender = "Render"

@@ -65,7 +65,7 @@ func (d *Deployment) checkNext(ctx context.Context, former *Release) (*sdk.Respo
 	if err := d.takeKept(ctx, former, result.Objects, kept); err != nil {
 		return d.End(), job.During(stepInstall, err)
 	}
-	return nil, nil //nolint:nilnil // see job
+	return nil, nil //nolint:nilnil // see objectjob.Job
 }
 
 // tryNext renders the next release, and asks the target whether it accepts the objects. kept are the objects left to

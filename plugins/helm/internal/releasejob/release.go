@@ -16,7 +16,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// The steps of a job beside those of packages job and helmjob, for its progress and errors.
+// The steps of a job beside those of packages objectjob and helmjob, for its progress and errors.
 const (
 	stepRelease   = "ReadRelease"
 	stepInstall   = "Install"
@@ -105,7 +105,7 @@ func (r *Release) blocked(decision release.Decision) (*sdk.Response, error) {
 	case release.Wait:
 		return r.Wait(stepRelease, "", []string{decision.Why}, nil), nil
 	default:
-		return nil, nil //nolint:nilnil // see job
+		return nil, nil //nolint:nilnil // see objectjob.Job
 	}
 }
 

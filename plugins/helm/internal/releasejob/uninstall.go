@@ -25,7 +25,7 @@ func (r *Release) UninstallUnrecorded(ctx context.Context, options helm.Options)
 	}
 	if release.Of(history, r.wantOwner()) != owner.Ours {
 		TellUnrecorded(r.Request, fmt.Sprintf("no release %s of this deploy item is on the target", r.name))
-		return nil, nil //nolint:nilnil // see job
+		return nil, nil //nolint:nilnil // see objectjob.Job
 	}
 	return r.Uninstall(ctx, options)
 }
@@ -53,7 +53,7 @@ func (r *Release) Uninstall(ctx context.Context, options helm.Options) (*sdk.Res
 	switch decision.Action {
 	case release.Leave:
 		r.leaveIt(decision.Why)
-		return nil, nil //nolint:nilnil // see job
+		return nil, nil //nolint:nilnil // see objectjob.Job
 	case release.Wait:
 		return r.Wait(stepUninstall, "", []string{decision.Why}, nil), nil
 	case release.Uninstall:

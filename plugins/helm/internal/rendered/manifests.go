@@ -1,4 +1,4 @@
-// Package rendered reads the objects rendered by Helm as manifests for package apply: their templates, namespaces and
+// Package rendered reads the objects rendered by Helm as manifests of package desired: their templates, namespaces and
 // policies, and their children for HTTP hooks.
 package rendered
 

@@ -16,7 +16,7 @@ var (
 	aWarning = regexp.MustCompile(`^(?:(?i:warning): |(Conflict: |key .* is table))`)
 	// unknownHook matches the line about an object left out, with its annotation.
 	unknownHook = regexp.MustCompile(`^info: skipping unknown hook: (.*)`)
-	// ignoredReference matches a line written once in a process; see checkReferences.
+	// ignoredReference matches a line written once in a process; see package render.
 	ignoredReference = regexp.MustCompile(`^WARNING: unresolved URN`)
 	// inBrackets matches the values in a line.
 	inBrackets = regexp.MustCompile(`(?s) \(.*`)
