@@ -12,6 +12,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/objects"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
 // The API server has no error of its own for an immutable field, and each kind explains it in other words. A refused
@@ -85,6 +86,6 @@ func immutableField(i *desired.Object, lost, held string, err error) error {
 
 // undecided returns the error about a refused change if it is unknown whether a new object could have it.
 func undecided(refused, unknown error) error {
-	return configurationError("ObjectRejected", errors.Join(refused,
+	return configurationError(target.ReasonRejected, errors.Join(refused,
 		fmt.Errorf("whether a new object could have the change is not known: %w", unknown)))
 }

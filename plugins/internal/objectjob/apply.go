@@ -55,7 +55,7 @@ func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sd
 	j.tellUnrecorded(ctx, plan, before, result.Applied)
 	for _, skipped := range result.Skipped {
 		if entry, managed := before.Get(skipped.Key); managed && entry.Resource.UID != "" {
-			j.Request.Event(reasonLeft, fmt.Sprintf("%s stays on the target: %s", skipped.Key, skipped.Why))
+			j.Request.Event(ReasonLeft, fmt.Sprintf("%s stays on the target: %s", skipped.Key, skipped.Why))
 		}
 		inventory.Gone(skipped.Key)
 	}
@@ -66,7 +66,7 @@ func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sd
 		j.Request.Warning(ReasonTargetWarning, fmt.Sprintf("%s: %s", w.Key, w.Text))
 	}
 	for _, t := range result.TakenOver {
-		j.Request.Warning(reasonTakenOver,
+		j.Request.Warning(ReasonTakenOver,
 			fmt.Sprintf("%s belonged to %s; it belongs to this one now", t.Key, t.From))
 	}
 	if err != nil {

@@ -28,18 +28,16 @@ const (
 
 // Reasons of errors and events, beside those of the packages of the steps.
 const (
-	// reasonFailed is the reason of the error about objects unable to become ready by themselves.
-	reasonFailed = "ObjectFailed"
 	// ReasonTargetWarning is the reason of the event about a warning of the target's API server.
 	ReasonTargetWarning = "TargetWarning"
-	// reasonTakenOver is the reason of the event about an object of another deploy item, taken over by this one.
-	reasonTakenOver = "TakenOver"
+	// ReasonTakenOver is the reason of the event about a takeover from another deploy item or release.
+	ReasonTakenOver = "TakenOver"
 	// reasonRetained is the reason of the event about fields dropped by the manifest but still on the object.
 	reasonRetained = "FieldsRetained"
 	// reasonRecreating is the reason of the event about the losses by the recreation of an object.
 	reasonRecreating = "Recreating"
-	// reasonLeft is the reason of the event about an object left on the target and no longer managed.
-	reasonLeft = "LeftOnTarget"
+	// ReasonLeft is the reason of the event about an object left on the target and no longer managed.
+	ReasonLeft = "LeftOnTarget"
 )
 
 // Job is one call of a deployer of objects. Its methods are the steps. Each returns a response if the job cannot go

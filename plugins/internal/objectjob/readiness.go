@@ -32,7 +32,7 @@ func (j *Job) CheckReadiness(
 		// A failed object does not recover by itself: it is useless to wait for it until the timeout of the job.
 		return j.End(), job.During(StepReadiness, &sdk.Error{
 			Codes:  []landscaper.ErrorCode{landscaper.ErrorNoRetry},
-			Reason: reasonFailed,
+			Reason: apply.ReasonFailed,
 			Err:    errors.New(object.Enumerate(verdict.Failed, "; ", job.MaxListed)),
 		})
 	case err != nil:

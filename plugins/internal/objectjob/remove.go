@@ -72,7 +72,7 @@ func (j *Job) Remove(ctx context.Context, step string, d prune.Deletion) (*sdk.R
 	}
 	for _, left := range result.Left {
 		j.Status.Inventory.Gone(left.Key)
-		j.Request.Event(reasonLeft, fmt.Sprintf("%s stays on the target: %s", left.Key, left.Why))
+		j.Request.Event(ReasonLeft, fmt.Sprintf("%s stays on the target: %s", left.Key, left.Why))
 	}
 	if err != nil {
 		return j.End(), job.During(step, err)

@@ -56,7 +56,7 @@ func (j *Job) Render(
 	}
 	if len(result.Ignored) > 0 && j.First() {
 		j.Request.Warning(reasonTemplate,
-			"what these templates render is no object, and left out: "+object.Enumerate(result.Ignored, ", ", MaxListed))
+			"what these templates render is no object, and left out: "+object.Enumerate(result.Ignored, ", ", job.MaxListed))
 	}
 	for _, h := range result.Hooks {
 		if !c.HelmDeployment && runsAtDeployment(h) {

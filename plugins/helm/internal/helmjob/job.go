@@ -25,9 +25,6 @@ import (
 // reasonIgnored is the reason of the event about fields without effect.
 const reasonIgnored = "IgnoredField"
 
-// MaxListed bounds the names in a message.
-const MaxListed = 5
-
 // Tools are shared by all calls of a deployer.
 type Tools struct {
 	Settings settings.Settings
@@ -89,6 +86,6 @@ func (j *Job) ItemLabel() string { return j.Owner.Labels()[owner.Label] }
 func (j *Job) WarnOfFields(c *config.Config) {
 	j.WarnOf(c.Unknown)
 	if len(c.Ignored) > 0 && j.First() {
-		j.Request.Warning(reasonIgnored, "spec.config: without effect: "+object.Enumerate(c.Ignored, "; ", MaxListed))
+		j.Request.Warning(reasonIgnored, "spec.config: without effect: "+object.Enumerate(c.Ignored, "; ", job.MaxListed))
 	}
 }

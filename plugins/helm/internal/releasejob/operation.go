@@ -12,6 +12,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/rendered"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/objectjob"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 )
@@ -97,7 +98,7 @@ func (o *operation) prepare(ctx context.Context) (undeleted []object.Key, err er
 	}
 	o.warnOfInterrupted(o.decision)
 	if from := takenFrom(o.decision); from != "" {
-		o.Request.Warning(reasonTakenOver, fmt.Sprintf("release %s %s", o.name, from))
+		o.Request.Warning(objectjob.ReasonTakenOver, fmt.Sprintf("release %s %s", o.name, from))
 	}
 	return undeleted, nil
 }

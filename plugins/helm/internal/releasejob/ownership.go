@@ -13,6 +13,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/objectjob"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -136,14 +137,14 @@ func (r *Release) warnOfTakeover(key object.Key, from helm.Release) {
 	if from != (helm.Release{}) {
 		before = fmt.Sprintf("belonged to release %s", from)
 	}
-	r.Request.Warning(reasonTakenOver, fmt.Sprintf("%s %s; it belongs to release %s now", key, before, r.name))
+	r.Request.Warning(objectjob.ReasonTakenOver, fmt.Sprintf("%s %s; it belongs to release %s now", key, before, r.name))
 }
 
 // disown drops an object left on the target from the inventory, and reports it once in a call.
 func (r *Release) disown(key object.Key, why string) {
 	r.Status.Inventory.Gone(key)
 	if !r.disowned[key] {
-		r.Request.Warning(reasonLeft, fmt.Sprintf("%s stays on the target as it is: %s", key, why))
+		r.Request.Warning(objectjob.ReasonLeft, fmt.Sprintf("%s stays on the target as it is: %s", key, why))
 	}
 	r.disowned[key] = true
 }

@@ -24,16 +24,12 @@ const (
 	stepUninstall = "Uninstall"
 )
 
-// The reasons of events and errors.
+// The reasons of events and errors, beside those of package objectjob.
 const (
 	reasonInstalled   = "Installed"
 	reasonUpgraded    = "Upgraded"
 	reasonUninstalled = "Uninstalled"
 	reasonRecovered   = "Recovered"
-	// reasonTakenOver is the reason of the event about a takeover of a release or an object.
-	reasonTakenOver = "TakenOver"
-	// reasonLeft is the reason of the event about a release or object left on the target.
-	reasonLeft = "LeftOnTarget"
 	// reasonReleaseTaken is the reason of the error about a release of another item.
 	reasonReleaseTaken = "ReleaseTaken"
 	// reasonReleaseChanged is the reason of the error about a release changed by another client during the job.

@@ -11,6 +11,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/rendered"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/objectjob"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -32,7 +33,7 @@ func (r *Release) UninstallUnrecorded(ctx context.Context, options helm.Options)
 
 // TellUnrecorded reports that nothing is deleted. Objects without a release are known only from the rendered chart.
 func TellUnrecorded(req *sdk.Request, why string) {
-	req.Event(reasonLeft, "nothing is deleted: the deploy item has no record of what it has deployed, and "+why)
+	req.Event(objectjob.ReasonLeft, "nothing is deleted: the deploy item has no record of what it has deployed, and "+why)
 }
 
 // Uninstall removes the release with its objects, and waits until they are gone.
@@ -42,7 +43,7 @@ func (r *Release) Uninstall(ctx context.Context, options helm.Options) (*sdk.Res
 		return r.End(), job.During(stepUninstall, err)
 	}
 	for _, secret := range strange {
-		r.Request.Warning(reasonLeft, fmt.Sprintf("Secret %s/%s stays on the target: it has the labels of a revision of "+
+		r.Request.Warning(objectjob.ReasonLeft, fmt.Sprintf("Secret %s/%s stays on the target: it has the labels of a revision of "+
 			"release %s, but not the name of one", r.name.Namespace, secret, r.name.Name))
 	}
 	// The UIDs of objects from a failed or interrupted operation are not recorded yet.
@@ -77,7 +78,7 @@ func (r *Release) removal() prune.Deletion {
 
 // leaveIt forgets the release and its objects, and reports the reason.
 func (r *Release) leaveIt(why string) {
-	r.Request.Event(reasonLeft, fmt.Sprintf("release %s stays on the target: %s", r.name, why))
+	r.Request.Event(objectjob.ReasonLeft, fmt.Sprintf("release %s stays on the target: %s", r.name, why))
 	for _, entry := range r.Status.Inventory.Entries() {
 		r.Status.Inventory.Gone(object.KeyOfReference(entry.Resource))
 	}
