@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
@@ -20,17 +21,22 @@ import (
 
 // kindFile has the cases of kinds with the same rule, of generation 2.
 type kindFile struct {
-	Kinds []string // each as apiVersion and kind
-	Cases []kindCase
+	Kinds []string   `json:"kinds"` // each as apiVersion and kind
+	Cases []kindCase `json:"cases"`
 }
 
 // kindCase is an object in a state, with a part of the message about its lack, if any.
 type kindCase struct {
-	Name, Reason           string
-	Metadata, Spec, Status any
+	Name     string `json:"name"`
+	Reason   string `json:"reason"`
+	Metadata any    `json:"metadata"`
+	Spec     any    `json:"spec"`
+	Status   any    `json:"status"`
 	// Manifest is the wanted spec, by default the live one; Patch is that of patchAfterDeployment.
-	Manifest, Patch any
-	Waiting, Failed string
+	Manifest any    `json:"manifest"`
+	Patch    any    `json:"patch"`
+	Waiting  string `json:"waiting"`
+	Failed   string `json:"failed"`
 }
 
 func readKinds(t testing.TB) (files []kindFile) {
@@ -46,10 +52,12 @@ func readKinds(t testing.TB) (files []kindFile) {
 		}
 		var file kindFile
 		if content, err = yaml.YAMLToJSONStrict(content); err == nil {
-			err = utiljson.Unmarshal(content, &file)
+			var strict []error
+			strict, err = kjson.UnmarshalStrict(content, &file)
+			err = errors.Join(append(strict, err)...)
 		}
-		if err != nil {
-			t.Fatalf("%s: %v", path, err)
+		if err != nil || len(file.Kinds) == 0 || len(file.Cases) == 0 {
+			t.Fatalf("%s: found %d kinds with %d cases, and %v", path, len(file.Kinds), len(file.Cases), err)
 		}
 		files = append(files, file)
 	}
