@@ -1,12 +1,15 @@
 package deployer
 
 import (
+	"cmp"
+	"fmt"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
 )
@@ -21,18 +24,21 @@ func TestSchedule(t *testing.T) {
 	}
 	lastYear := landscaper.NewTime(time.Now().AddDate(-1, 0, 0))
 	for name, c := range map[string]struct {
-		reason, config string
-		want           *hook.Result
+		reason, schedule string
+		want             *hook.Result
 	}{
-		"none":       {reason: "schedules are optional", config: `{}`},
-		"every, due": {reason: "an interval is a schedule", config: `{"continuousReconcile": {"every": "1h"}}`, want: &hook.Result{}},
-		"cron, due":  {reason: "the time was missed", config: `{"continuousReconcile": {"cron": "@daily"}}`, want: &hook.Result{}},
+		"none":       {reason: "schedules are optional"},
+		"every, due": {reason: "an interval is a schedule", schedule: `{"every": "1h"}`, want: &hook.Result{}},
+		"cron, due":  {reason: "the time was missed", schedule: `{"cron": "@daily"}`, want: &hook.Result{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			item := &landscaper.DeployItem{Spec: landscaper.DeployItemSpec{Config: &runtime.RawExtension{Raw: []byte(c.config)}}}
+			config := fmt.Sprintf(`{"apiVersion": %q, "kind": %q, "continuousReconcile": %s}`,
+				v1alpha1.GroupVersion, v1alpha1.ProviderConfigurationKind, cmp.Or(c.schedule, "null"))
+			item := &landscaper.DeployItem{}
+			item.Spec.Config = &runtime.RawExtension{Raw: []byte(config)}
 			item.Status.JobID, item.Status.JobIDFinished, item.Status.LastReconcileTime = "a", "a", &lastYear
 			got, err := functions[0](t.Context(), item, nil, hook.ShouldReconcile)
-			if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
+			if diff := gocmp.Diff(c.want, got); diff != "" || err != nil {
 				t.Errorf("%s: found error %v (-want +got):\n%s", c.reason, err, diff)
 			}
 		})
