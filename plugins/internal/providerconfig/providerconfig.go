@@ -62,23 +62,25 @@ type Document[D any] struct {
 	// Exports is the place of the list of exports in the written document.
 	Exports *field.Path
 
-	unknown  []string // ignored fields, as texts for users
+	// Unknown are the ignored fields, as texts for users.
+	Unknown []string
+
 	misread  misread
 	problems field.ErrorList
 }
 
-// Read returns the content of the provider configuration of a deploy item, and its ignored unknown fields as texts for
-// users. With strict, an unknown field is an error. The error names all mistakes.
-func (f Format[D, C]) Read(req *sdk.Request, strict bool) (content *C, unknown []string, err error) {
+// Read returns the content of the provider configuration of a deploy item. With strict, an unknown field is an error.
+// The error names all mistakes.
+func (f Format[D, C]) Read(req *sdk.Request, strict bool) (*C, error) {
 	document, err := f.decode(req.DeployItem.Spec.Config, strict)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	content, problems := f.Validate(document)
 	if err := document.misread.Error(append(document.problems, problems...)); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return content, document.unknown, nil
+	return content, nil
 }
 
 // Problems returns all mistakes in a provider configuration, for sdk.Validator.
@@ -139,7 +141,7 @@ func (f Format[D, C]) decode(config *runtime.RawExtension, strict bool) (*Docume
 	if strict {
 		d.misread.unknown = unknown
 	} else {
-		d.unknown = unknown
+		d.Unknown = unknown
 	}
 	d.problems = f.checkKind(into)
 	return d, nil

@@ -42,6 +42,7 @@ type content struct {
 
 	title   string
 	exports []export.Value
+	unknown []string
 }
 
 var format = providerconfig.Format[configuration, content]{
@@ -66,7 +67,7 @@ var format = providerconfig.Format[configuration, content]{
 		if d.Config.Title == "" {
 			p = append(p, field.Required(field.NewPath("title"), ""))
 		}
-		return &content{Objects: objects, title: d.Config.Title, exports: exports}, append(problems, p...)
+		return &content{unknown: d.Unknown, Objects: objects, title: d.Config.Title, exports: exports}, append(problems, p...)
 	},
 }
 
@@ -88,7 +89,7 @@ func TestFormat(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, _, err = format.Read(&sdk.Request{DeployItem: itemWith(document)}, strict)
+			_, err = format.Read(&sdk.Request{DeployItem: itemWith(document)}, strict)
 			configtest.MustAgree(t, problems, err)
 			return problems
 		},
@@ -97,20 +98,20 @@ func TestFormat(t *testing.T) {
 
 func TestRead(t *testing.T) {
 	t.Parallel()
-	c, unknown, err := format.Read(&sdk.Request{DeployItem: itemWith([]byte(
+	c, err := format.Read(&sdk.Request{DeployItem: itemWith([]byte(
 		`{"apiVersion":"example.org/v1","kind":"Configuration","name":"a","nam":"b"}`))}, false)
 	if err != nil || c.title != "a" {
 		t.Errorf("expected the title of the older version, but found %+v and %v", c, err)
 	}
-	if diff := cmp.Diff([]string{`unknown field "nam"; did you mean name?`}, unknown); diff != "" {
+	if diff := cmp.Diff([]string{`unknown field "nam"; did you mean name?`}, c.unknown); diff != "" {
 		t.Errorf("unknown fields: -want +got:\n%s", diff)
 	}
 	const list = `{"apiVersion":"example.org/v2","kind":"Configuration","title":"a",` +
 		` "exports" : [ {"key":"a","jsonPath":".x","fromResource":{"apiVersion":"v1","kind":"A","name":"a"}} ] ,` +
 		` "updateStrategy":"patch" }`
-	c, unknown, err = format.Read(&sdk.Request{DeployItem: itemWith([]byte(list))}, true)
-	if err != nil || len(unknown) > 0 || len(c.exports) != 1 || c.UpdateStrategy != "patch" {
-		t.Errorf("expected one export and the field after it, but found %+v, %v, error %v", c, unknown, err)
+	c, err = format.Read(&sdk.Request{DeployItem: itemWith([]byte(list))}, true)
+	if err != nil || len(c.unknown) > 0 || len(c.exports) != 1 || c.UpdateStrategy != "patch" {
+		t.Errorf("expected one export and the field after it, but found %+v, error %v", c, err)
 	}
 }
 
@@ -118,7 +119,7 @@ func TestRead(t *testing.T) {
 func TestReadWithoutConfiguration(t *testing.T) {
 	t.Parallel()
 	for _, document := range [][]byte{nil, {}, []byte("{"), []byte("[]"), []byte(`"text"`), []byte("{}"), []byte("null")} {
-		_, _, err := format.Read(&sdk.Request{DeployItem: itemWith(document)}, true)
+		_, err := format.Read(&sdk.Request{DeployItem: itemWith(document)}, true)
 		configtest.MustAgree(t, []sdk.Problem{{Field: "spec.config", Message: "spec.config"}}, err)
 	}
 }

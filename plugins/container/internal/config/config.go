@@ -51,18 +51,13 @@ func format(s *Settings) providerconfig.Format[v1alpha1.ProviderConfiguration, C
 			providerconfig.Newest[v1alpha1.ProviderConfiguration](v1alpha1.GroupVersion.String()),
 		},
 		Undecodable: checkQuantities,
-		Validate:    func(d *document) (*Config, field.ErrorList) { return checkConfig(d.Config, s) },
+		Validate:    func(d *document) (*Config, field.ErrorList) { return checkConfig(d, s) },
 	}
 }
 
 // Read reads and validates the provider configuration of a deploy item. The error names all its problems.
 func Read(req *sdk.Request, s *Settings) (*Config, error) {
-	c, unknown, err := format(s).Read(req, s.Strict)
-	if err != nil {
-		return nil, err
-	}
-	c.Unknown = unknown
-	return c, nil
+	return format(s).Read(req, s.Strict)
 }
 
 // Problems returns all problems of a provider configuration.
@@ -75,8 +70,9 @@ func ScheduleOf(item *landscaper.DeployItem) (*managedresource.ContinuousReconci
 	return format(nil).ScheduleOf(item)
 }
 
-func checkConfig(document *v1alpha1.ProviderConfiguration, s *Settings) (*Config, field.ErrorList) {
-	c := &Config{ProviderConfiguration: document, MainResources: s.Resources}
+func checkConfig(d *document, s *Settings) (*Config, field.ErrorList) {
+	document := d.Config
+	c := &Config{ProviderConfiguration: document, MainResources: s.Resources, Unknown: d.Unknown}
 	if document.Resources != nil {
 		c.MainResources = *document.Resources
 	}

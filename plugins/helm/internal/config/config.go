@@ -64,12 +64,7 @@ var format = providerconfig.Format[v1alpha1.ProviderConfiguration, Config]{
 // Read reads and validates the provider configuration of a deploy item. With strict an unknown field is an error. The
 // error is an *sdk.Error with all mistakes and the code ERR_CONFIGURATION_PROBLEM; it repeats none of the values.
 func Read(req *sdk.Request, strict bool) (*Config, error) {
-	c, unknown, err := format.Read(req, strict)
-	if err != nil {
-		return nil, err
-	}
-	c.Unknown = unknown
-	return c, nil
+	return format.Read(req, strict)
 }
 
 // Problems returns all mistakes in a provider configuration.

@@ -22,6 +22,7 @@ func validate(d *document) (*Config, field.ErrorList) {
 		Release:         helm.Release{Namespace: from.Namespace, Name: from.Name},
 		CreateNamespace: from.CreateNamespace,
 		HelmDeployment:  from.HelmDeployment == nil || *from.HelmDeployment,
+		Unknown:         d.Unknown,
 	}
 	var problems, p field.ErrorList
 	c.Source, problems = chartsource.Parse(from.Chart, field.NewPath("chart"))

@@ -45,12 +45,7 @@ var format = providerconfig.Format[v1alpha2.ProviderConfiguration, Config]{
 
 // Read reads and validates the provider configuration of a deploy item. With strict, an unknown field is an error.
 func Read(req *sdk.Request, strict bool) (*Config, error) {
-	c, unknown, err := format.Read(req, strict)
-	if err != nil {
-		return nil, err
-	}
-	c.Unknown = unknown
-	return c, nil
+	return format.Read(req, strict)
 }
 
 // Problems returns all mistakes in a provider configuration. It needs no target, and so does not check whether the
@@ -65,7 +60,7 @@ func ScheduleOf(item *landscaper.DeployItem) (*managedresource.ContinuousReconci
 }
 
 func validate(d *document) (*Config, field.ErrorList) {
-	from, c := d.Config, &Config{}
+	from, c := d.Config, &Config{Unknown: d.Unknown}
 	shared, problems := providerconfig.Shared{
 		UpdateStrategy: from.UpdateStrategy, IgnoreDifferences: from.IgnoreDifferences,
 		ReadinessChecks: from.ReadinessChecks, ContinuousReconcile: from.ContinuousReconcile,
