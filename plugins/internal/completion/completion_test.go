@@ -21,63 +21,37 @@ func TestCompletion(t *testing.T) {
 		}
 		return map[string]any{"conditions": all}
 	}
-	ttl := map[string]any{"ttlSecondsAfterFinished": int64(0)}
 	for name, c := range map[string]struct {
-		reason, kind  string
+		kind          string
 		spec, status  map[string]any
 		complete, may bool
 		failure       string
 	}{
-		"job": {
-			reason: "a Job has its own", kind: "batch/v1 Job", status: conditions("True", "Complete"),
-			complete: true, may: true,
-		},
-		"running": {
-			reason: "a running one is not", kind: "batch/v1 Job", status: conditions("False", "Complete", "Failed"),
-		},
-		"succeeded": {
-			reason: "its Pods may run", kind: "batch/v1 Job", status: conditions("True", "SuccessCriteriaMet"),
-			complete: true, may: true,
-		},
-		"failed": {
-			reason: "nor is a failed one", kind: "batch/v1 Job", status: conditions("True", "Failed"), failure: "OfFailed",
-		},
-		"given up": {
-			reason: "its Pods may run", kind: "batch/v1 Job", status: conditions("True", "FailureTarget"),
-			failure: "OfFailureTarget",
-		},
-		"both": {
-			reason: "a success is for good", kind: "batch/v1 Job", status: conditions("True", "FailureTarget", "Complete"),
-			complete: true, may: true,
-		},
-		"job with a TTL": {reason: "it is deleted by itself", kind: "batch/v1 Job", spec: ttl, may: true},
-		"pod": {
-			reason: "a Pod has its phase", kind: "v1 Pod", status: map[string]any{"phase": "Succeeded"},
-			complete: true, may: true,
-		},
-		"failed pod": {reason: "only Jobs fail here", kind: "v1 Pod", status: map[string]any{"phase": "Failed"}},
-		"ready pod":  {reason: "a ready one runs", kind: "v1 Pod", status: conditions("True", "Ready", "Succeeded")},
-		"others": {
-			reason: "others are like Jobs", kind: "tekton.dev/v1 TaskRun", status: conditions("True", "Succeeded"),
-			complete: true, may: true,
-		},
-		"failed others": {reason: "only Jobs fail here", kind: "tekton.dev/v1 TaskRun", status: conditions("True", "Failed")},
-		"deployment":    {reason: "it is there to stay", kind: "apps/v1 Deployment", status: conditions("True", "Available")},
-		"rollout": {
-			reason: "Argo says so of an up-to-date one", kind: "argoproj.io/v1alpha1 Rollout",
-			status: conditions("True", "Completed"),
-		},
-		"config map": {reason: "no status at all", kind: "v1 ConfigMap"},
+		"job":               {"batch/v1 Job", nil, conditions("True", "Complete"), true, true, ""},
+		"running job":       {"batch/v1 Job", nil, conditions("False", "Complete", "Failed"), false, false, ""},
+		"job, its Pods run": {"batch/v1 Job", nil, conditions("True", "SuccessCriteriaMet"), true, true, ""},
+		"failed job":        {"batch/v1 Job", nil, conditions("True", "Failed"), false, false, "OfFailed"},
+		"failing job":       {"batch/v1 Job", nil, conditions("True", "FailureTarget"), false, false, "OfFailureTarget"},
+		"job with both":     {"batch/v1 Job", nil, conditions("True", "FailureTarget", "Complete"), true, true, ""},
+		"job with a TTL":    {"batch/v1 Job", map[string]any{"ttlSecondsAfterFinished": int64(0)}, nil, false, true, ""},
+		"pod":               {"v1 Pod", nil, map[string]any{"phase": "Succeeded"}, true, true, ""},
+		"failed pod":        {"v1 Pod", nil, map[string]any{"phase": "Failed"}, false, false, ""},
+		"ready pod":         {"v1 Pod", nil, conditions("True", "Ready", "Succeeded"), false, false, ""},
+		"others":            {"tekton.dev/v1 TaskRun", nil, conditions("True", "Succeeded"), true, true, ""},
+		"failed others":     {"tekton.dev/v1 TaskRun", nil, conditions("True", "Failed"), false, false, ""},
+		"deployment":        {"apps/v1 Deployment", nil, conditions("True", "Available"), false, false, ""},
+		"Argo's rollout":    {"argoproj.io/v1alpha1 Rollout", nil, conditions("True", "Completed"), false, false, ""},
+		"no status":         {"v1 ConfigMap", nil, nil, false, false, ""},
 	} {
 		apiVersion, kind, _ := strings.Cut(c.kind, " ")
 		o := &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": apiVersion, "kind": kind, "spec": c.spec, "status": c.status,
 		}}
 		if complete, may := completion.IsComplete(o), completion.NeedNotStay(o); complete != c.complete || may != c.may {
-			t.Errorf("%s: %s: found complete %t, need not stay %t", name, c.reason, complete, may)
+			t.Errorf("%s: found complete %t, need not stay %t", name, complete, may)
 		}
 		if failure, failed := completion.Failure(o); failed != (c.failure != "") || failure.Reason != c.failure {
-			t.Errorf("%s: %s: expected the failure %q, but found %v", name, c.reason, c.failure, failure)
+			t.Errorf("%s: expected the failure %q, but found %v", name, c.failure, failure)
 		}
 	}
 }

@@ -1,7 +1,10 @@
 package prune_test
 
 import (
-	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -10,9 +13,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
@@ -23,126 +26,138 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(plugintest.Main(m)) }
 
-var (
-	configMaps, secrets, namespaces = plugintest.ConfigMaps, plugintest.Secrets, plugintest.Namespaces
-	roles, crds, apiServices        = plugintest.ClusterRoles, plugintest.CRDs, plugintest.APIServices
+var kinds = map[string]plugintest.Resource{
+	"ConfigMap": plugintest.ConfigMaps, "Secret": plugintest.Secrets, "Service": plugintest.Services,
+	"Namespace": plugintest.Namespaces, "ClusterRole": plugintest.ClusterRoles,
+	"CustomResourceDefinition": plugintest.CRDs, "APIService": plugintest.APIServices,
+	"ValidatingWebhookConfiguration": plugintest.Webhooks,
+}
 
-	kinds = map[schema.GroupVersionResource]string{
-		configMaps: "ConfigMap", secrets: "Secret", namespaces: "Namespace", roles: "ClusterRole", crds: "CustomResourceDefinition",
-		apiServices: "APIService", plugintest.Webhooks: "ValidatingWebhookConfiguration", plugintest.Services: "Service",
-	}
+const (
+	upstreamLabel = "example.org/deployitem"
+	hold          = "example.org/hold"
+	anotherUID    = "7f5c0e5e-0000-0000-0000-000000000000"
 )
 
-const upstreamLabel = "example.org/deployitem"
-
-// world is what one test plays in: a deploy item that objects belong to, and a client.
+// world is a deploy item with its objects, and a client. In texts NS is the namespace.
 type world struct {
 	*plugintest.World
 
 	client *target.Client
 	owner  owner.Owner
 	lookup target.Lookup
+	kinds  map[string]plugintest.Resource
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{World: plugintest.New(t)}
+	w := &world{World: plugintest.New(t), kinds: maps.Clone(kinds)}
 	w.client = w.Client(plugintest.Config())
 	w.owner = owner.Owner{Namespace: w.Namespace, Name: "item", UpstreamLabel: upstreamLabel}
 	return w
 }
 
-// in gives access to the objects of a resource in a namespace; empty for cluster-scoped ones.
-func (w *world) in(resource schema.GroupVersionResource, namespace string) dynamic.ResourceInterface {
-	return w.At(namespace).Objects(resource)
-}
-
-func (w *world) createNamespace(name string) entry {
+// parse reads YAML.
+func (w *world) parse(text string, into any) {
 	w.Helper()
-	return w.create(namespaces, "", name, nil)
+	if err := yaml.UnmarshalStrict([]byte(strings.ReplaceAll(text, "NS", w.Namespace)), into); err != nil {
+		w.Fatal(err)
+	}
 }
 
-// entry is what is managed.
-type entry = managedresource.ManagedResourceStatus
+// entry is an object as it is managed.
+type entry struct {
+	managedresource.ManagedResourceStatus
 
-// object returns an object of the deploy item with further fields. A kind that is not among kinds is one of these.
-func (w *world) object(resource schema.GroupVersionResource, namespace, name string, fields map[string]any) *unstructured.Unstructured {
+	in dynamic.ResourceInterface
+}
+
+// create creates an object of the deploy item with further fields, in YAML. Its name may be NAMESPACE/NAME.
+func (w *world) create(kind, name, fields string) *entry {
 	w.Helper()
 	o := &unstructured.Unstructured{Object: map[string]any{}}
-	for key, value := range fields {
-		o.Object[key] = value
+	w.parse(fields, &o.Object)
+	namespace, name, found := strings.Cut(strings.ReplaceAll(name, "NS", w.Namespace), "/")
+	if !found {
+		namespace, name = w.Namespace, namespace
 	}
+	resource := w.kinds[kind]
 	o.SetAPIVersion(resource.GroupVersion().String())
-	if kind, ok := kinds[resource]; ok {
-		o.SetKind(kind)
-	}
-	o.SetNamespace(namespace)
+	o.SetKind(kind)
 	o.SetName(name)
 	if o.GetLabels() == nil {
 		o.SetLabels(w.owner.Labels())
 	}
-	return o
-}
-
-// create creates an object as it is made by object, and returns its entry.
-func (w *world) create(resource schema.GroupVersionResource, namespace, name string, fields map[string]any) entry {
-	w.Helper()
-	created := w.At(namespace).Create(resource, w.object(resource, namespace, name, fields).Object)
-	return entry{Policy: managedresource.PolicyManage, Resource: managedresource.ObjectReference{
-		APIVersion: created.GetAPIVersion(), Kind: created.GetKind(), Namespace: namespace, Name: name, UID: created.GetUID(),
-	}}
-}
-
-func (w *world) configMap(name string, finalizers ...string) entry {
-	w.Helper()
-	return w.create(configMaps, w.Namespace, name, withFinalizers(finalizers...))
-}
-
-func (w *world) role(name string, finalizers ...string) entry {
-	w.Helper()
-	return w.create(roles, "", w.Namespace+"-"+name, withFinalizers(finalizers...))
-}
-
-func withFinalizers(finalizers ...string) map[string]any {
-	list := make([]any, 0, len(finalizers))
-	for _, f := range finalizers {
-		list = append(list, f)
+	o = w.At(namespace).Create(resource, o.Object)
+	e := &entry{in: w.At(namespace).Objects(resource)}
+	e.Policy = managedresource.PolicyManage
+	e.Resource = managedresource.ObjectReference{
+		APIVersion: o.GetAPIVersion(), Kind: kind, Namespace: o.GetNamespace(), Name: name, UID: o.GetUID(),
 	}
-	return map[string]any{"metadata": map[string]any{"finalizers": list}}
+	return e
 }
 
-const hold = "example.org/hold"
-
-// crd defines a kind and returns the entry and how to get at its objects.
-func (w *world) crd(kind string) (entry, schema.GroupVersionResource) {
+// define creates the definition of a kind. Its plural may be irregular.
+func (w *world) define(kind, plural string) *entry {
 	w.Helper()
 	definition, resource := w.CRD(kind)
-	e := w.create(crds, "", resource.Resource+"."+resource.Group, map[string]any{"spec": definition["spec"]})
+	spec, _ := definition["spec"].(map[string]any)
+	if names, ok := spec["names"].(map[string]any); ok && plural != "" {
+		names["plural"], resource.Resource = plural, plural
+	}
+	text, err := yaml.Marshal(map[string]any{"spec": spec})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.kinds[kind] = resource
+	e := w.create("CustomResourceDefinition", resource.Resource+"."+resource.Group, string(text))
 	w.Eventually("the kind to be served", func() bool {
 		_, err := w.Objects(resource).List(w.Context(), metav1.ListOptions{})
 		return err == nil
 	})
-	return e, resource
+	return e
 }
 
-// patch changes an object as somebody else.
-func (w *world) patch(resource schema.GroupVersionResource, namespace, name, patch string, subresources ...string) {
+// patch changes an object behind the deployer's back.
+func (w *world) patch(e *entry, patch string, subresources ...string) {
 	w.Helper()
-	w.At(namespace).Patch(resource, name, patch, subresources...)
+	resource := w.kinds[e.Resource.Kind]
+	var content map[string]any
+	w.parse(patch, &content)
+	document, err := (&unstructured.Unstructured{Object: content}).MarshalJSON()
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.At(e.Resource.Namespace).Patch(resource, e.Resource.Name, string(document), subresources...)
 }
 
-// delete deletes an object as somebody else and waits until it is gone.
-func (w *world) delete(resource schema.GroupVersionResource, namespace, name string) {
+// held sets a finalizer.
+func (w *world) held(e *entry) *entry {
 	w.Helper()
-	w.At(namespace).Delete(resource, name)
-	w.Eventually(name+" to be gone", func() bool { return w.At(namespace).Get(resource, name) == nil })
+	w.patch(e, "metadata: {finalizers: ["+hold+"]}")
+	return e
 }
 
-// state tells what has become of an object: "there", "deleted" if it is being deleted, or "gone".
-func (w *world) state(e entry) string {
+func (w *world) release(e *entry) {
 	w.Helper()
-	live := w.get(e)
-	switch {
+	w.patch(e, "metadata: {finalizers: null}")
+}
+
+func (w *world) remove(e *entry) {
+	w.Helper()
+	w.At(e.Resource.Namespace).Delete(w.kinds[e.Resource.Kind], e.Resource.Name)
+}
+
+// get returns the object of an entry; nil if there is none.
+func (w *world) get(e *entry) *unstructured.Unstructured {
+	w.Helper()
+	return w.At(e.Resource.Namespace).Get(w.kinds[e.Resource.Kind], e.Resource.Name)
+}
+
+// state is "there", "deleted" for an object under deletion, or "gone".
+func (w *world) state(e *entry) string {
+	w.Helper()
+	switch live := w.get(e); {
 	case live == nil:
 		return "gone"
 	case live.GetDeletionTimestamp() != nil:
@@ -152,20 +167,7 @@ func (w *world) state(e entry) string {
 	}
 }
 
-// get returns the object of an entry; nil if there is none.
-func (w *world) get(e entry) *unstructured.Unstructured {
-	w.Helper()
-	for resource, kind := range kinds {
-		if kind != e.Resource.Kind {
-			continue
-		}
-		return w.At(e.Resource.Namespace).Get(resource, e.Resource.Name)
-	}
-	w.Fatalf("do not know the kind %s", e.Resource.Kind)
-	return nil
-}
-
-func (w *world) mustBe(state string, entries ...entry) {
+func (w *world) mustBe(state string, entries ...*entry) {
 	w.Helper()
 	for _, e := range entries {
 		if got := w.state(e); got != state {
@@ -174,35 +176,26 @@ func (w *world) mustBe(state string, entries ...entry) {
 	}
 }
 
-// groups parses groups from JSON; the empty text stands for none.
-func (w *world) groups(document string) prune.Groups {
+// deletion parses groups; the empty text stands for none.
+func (w *world) deletion(groups string, entries ...*entry) prune.Deletion {
 	w.Helper()
 	var list []managedresource.DeletionGroup
-	if document != "" {
-		if err := json.Unmarshal([]byte(document), &list); err != nil {
-			w.Fatal(err)
-		}
-	}
-	groups, problems := prune.ParseGroups(list, field.NewPath("deletionGroups"))
+	w.parse(groups, &list)
+	parsed, problems := prune.ParseGroups(list, field.NewPath("deletionGroups"))
 	if len(problems) > 0 {
 		w.Fatal(problems.ToAggregate())
 	}
-	return groups
-}
-
-func (w *world) deletion(groups string, entries ...entry) prune.Deletion {
-	w.Helper()
-	return prune.Deletion{
-		Groups: w.groups(groups), Entries: entries, Owner: w.owner, Lookup: w.lookup, AsOf: time.Now(),
+	d := prune.Deletion{Groups: parsed, Owner: w.owner, Lookup: w.lookup, AsOf: time.Now()}
+	for _, e := range entries {
+		d.Entries = append(d.Entries, e.ManagedResourceStatus)
 	}
+	return d
 }
 
 func (w *world) run(d prune.Deletion) (prune.Result, error) {
-	w.Helper()
 	return prune.Run(w.Context(), w.client, d)
 }
 
-// mustRun is like run for a deletion without errors.
 func (w *world) mustRun(d prune.Deletion) prune.Result {
 	w.Helper()
 	result, err := w.run(d)
@@ -212,51 +205,17 @@ func (w *world) mustRun(d prune.Deletion) prune.Result {
 	return result
 }
 
-// mustFinish is like mustRun for a deletion that is complete with this call.
+// mustFinish is mustRun for a deletion that is complete with this call.
 func (w *world) mustFinish(d prune.Deletion) prune.Result {
 	w.Helper()
 	result := w.mustRun(d)
-	if len(result.Waiting) > 0 {
-		w.Fatalf("expected the deletion to be complete, but it waits for %q", result.Waiting)
-	}
-	if got := len(result.Gone) + len(result.Left); got != len(d.Entries) {
-		w.Errorf("expected all %d entries to be gone or left, but found %+v", len(d.Entries), result)
+	if got := len(result.Gone) + len(result.Left); len(result.Waiting) > 0 || got != len(d.Entries) {
+		w.Fatalf("expected the deletion to be complete with all %d entries, but found %+v", len(d.Entries), result)
 	}
 	return result
 }
 
-// mustWaitFor checks that there is one text about what is waited for, with these parts.
-func (w *world) mustWaitFor(result prune.Result, parts ...string) {
-	w.Helper()
-	if len(result.Waiting) != 1 {
-		w.Fatalf("expected one object to be waited for, but found %q", result.Waiting)
-	}
-	for _, part := range parts {
-		if !strings.Contains(result.Waiting[0], part) {
-			w.Errorf("expected to wait for %q, but found %q", part, result.Waiting[0])
-		}
-	}
-}
-
-func gone(result prune.Result) []string {
-	var keys []string
-	for _, key := range result.Gone {
-		keys = append(keys, key.String())
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-func left(result prune.Result) []string {
-	var texts []string
-	for _, l := range result.Left {
-		texts = append(texts, l.Key.String()+": "+l.Why)
-	}
-	slices.Sort(texts)
-	return texts
-}
-
-// requested returns the requests about objects since they were asked for last, as "METHOD name".
+// requested returns the requests about objects since its last call, as "METHOD name".
 func (w *world) requested() []string {
 	var all []string
 	for _, request := range w.Requests.Take() {
@@ -266,4 +225,20 @@ func (w *world) requested() []string {
 		}
 	}
 	return all
+}
+
+// fail lets the requests for an object fail.
+func (w *world) fail(methods, name string) {
+	w.Requests.Fail(func(r *http.Request) error {
+		if slices.Contains(strings.Split(methods, ","), r.Method) && strings.HasSuffix(r.URL.Path, "/"+name) {
+			return errors.New("cut off")
+		}
+		return nil
+	})
+}
+
+// all is a group which deletes all objects of a kind of v1 in the namespace, with further fields of the group.
+func all(kind, fields string) string {
+	const group = "[{customResourceGroup: {deleteAllResources: true, resources: [{%s}]%s}}]"
+	return fmt.Sprintf(group, "apiVersion: v1, kind: "+kind+", namespaces: [NS]", fields)
 }

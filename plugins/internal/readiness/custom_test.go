@@ -11,15 +11,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
@@ -28,22 +23,17 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(plugintest.Main(m)) }
 
-// world is what one test plays in: Targets that lead to its API server.
+// world has Targets of its API server. In texts NS is the namespace.
 type world struct {
 	*plugintest.World
 
-	admin   kubernetes.Interface
 	targets map[string]*target.Client
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	admin, err := kubernetes.NewForConfig(plugintest.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{World: plugintest.New(t), admin: admin}
-	w.targets = map[string]*target.Client{"": w.Client(plugintest.Config())}
+	w := &world{World: plugintest.New(t)}
+	w.targets = map[string]*target.Client{"": w.Client(plugintest.Config()), "other": w.Client(plugintest.Config())}
 	return w
 }
 
@@ -56,35 +46,24 @@ func (w *world) lookup(_ context.Context, name string) (*target.Client, error) {
 	return nil, fmt.Errorf("target %q: %w", name, errUnknownTarget)
 }
 
-func (w *world) configMap(name string, labels, data map[string]string) *unstructured.Unstructured {
+// configMap creates one with a value of foo, if any, and labels.
+func (w *world) configMap(name, foo string, labels map[string]any) *unstructured.Unstructured {
 	w.Helper()
-	created, err := w.admin.CoreV1().ConfigMaps(w.Namespace).Create(w.Context(), &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Data: data,
-	}, metav1.CreateOptions{})
-	if err != nil {
-		w.Fatal(err)
+	o := &unstructured.Unstructured{Object: w.ConfigMap(name, map[string]any{"foo": foo})}
+	if foo == "" {
+		delete(o.Object, "data")
 	}
-	created.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}
-	return toUnstructured(w.TB, created)
+	o.Object["metadata"] = map[string]any{"name": name, "labels": labels}
+	return w.Create(plugintest.ConfigMaps, o.Object)
 }
 
-func toUnstructured(t testing.TB, o any) *unstructured.Unstructured {
-	t.Helper()
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &unstructured.Unstructured{Object: content}
-}
-
-// run makes the checks of a configuration, in which NS stands for the namespace, about the objects.
+// run makes the checks of a configuration about the given objects.
 func (w *world) run(document string, objects ...*unstructured.Unstructured) (readiness.Verdict, error) {
 	w.Helper()
 	checks := parse(w.TB, strings.ReplaceAll(document, "NS", w.Namespace))
 	return checks.Run(w.Context(), asWanted(objects...), nil, w.lookup, time.Now())
 }
 
-// mustWait compares what is waited for, in which NS stands for the namespace.
 func (w *world) mustWait(v readiness.Verdict, err error, want ...string) {
 	w.Helper()
 	if err != nil {
@@ -94,63 +73,92 @@ func (w *world) mustWait(v readiness.Verdict, err error, want ...string) {
 	for _, text := range v.Waiting {
 		got = append(got, strings.ReplaceAll(text, w.Namespace, "NS"))
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		w.Errorf("waiting: -want +got:\n%s", diff)
+	if diff := cmp.Diff(want, got); diff != "" || len(v.Failed) > 0 {
+		w.Errorf("failed: %v; waiting: -want +got:\n%s", v.Failed, diff)
 	}
-	if len(v.Failed) > 0 {
-		w.Errorf("custom checks never fail, but found %v", v.Failed)
-	}
-}
-
-// ofConfigMaps returns a configuration with one check of the ConfigMaps with these names.
-func ofConfigMaps(requirement string, names ...string) string {
-	return checks(checkOf("c", objects("v1 ConfigMap", names...), requirement))
 }
 
 // fooIsBar is a requirement.
 var fooIsBar = requires(".data.foo", "=", `"bar"`)
 
-// Rule (manifest.md#readiness): A custom check by `resourceSelector` looks at the named objects.
-func TestReferences(t *testing.T) {
+func TestCustomChecks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.configMap("good", nil, map[string]string{"foo": "bar"})
-	bad := w.configMap("bad", nil, map[string]string{"foo": "baz"})
-	w.configMap("empty", nil, nil)
-	v, err := w.run(ofConfigMaps(fooIsBar, "good", "bad", "empty", "none"))
-	w.mustWait(v, err,
-		`readiness check "c": ConfigMap NS/bad: expected .data.foo = "bar", but found "baz"`,
-		`readiness check "c": ConfigMap NS/empty: expected .data.foo = "bar", but there is no value yet`,
-		`readiness check "c": ConfigMap NS/none does not exist yet`)
-	var seen []string
-	for _, s := range v.Seen {
-		if s.Client != w.targets[""] || s.Mapping.Resource.Resource != "configmaps" ||
-			(s.Key.Name == "none") != (s.ResourceVersion == "") {
-			t.Errorf("expected what to watch, but found %v", s)
-		}
-		seen = append(seen, s.Key.Name)
+	elsewhere := w.Create(plugintest.Namespaces, map[string]any{
+		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": w.Namespace + "-other"},
+	}).GetName()
+	labels := func(tier string) map[string]any { return map[string]any{"app": w.Namespace, "tier": tier} }
+	w.configMap("good", "bar", labels("x"))
+	w.configMap("bad", "baz", nil)
+	w.configMap("empty", "", nil)
+	stale := w.configMap("stale", "", nil)
+	w.Patch(plugintest.ConfigMaps, "stale", `{"data":{"foo":"bar"}}`)
+	(&world{World: w.At(elsewhere)}).configMap("bad", "baz", labels("y"))
+	const configMap, thing = "v1 ConfigMap", "example.org/v1 Thing"
+	const other, noValue = `"targetName":"other",`, `expected .data.foo = "bar", but there is no value yet`
+	for name, c := range map[string]struct {
+		selector string
+		watched  int
+		waiting  []string
+	}{
+		// Rule (manifest.md#readiness): A custom check by `resourceSelector` looks at the named objects.
+		"references": {objects(configMap, "good", "bad", "empty", "none"), 3, []string{
+			`ConfigMap NS/bad: expected .data.foo = "bar", but found "baz"`, `ConfigMap NS/empty: ` + noValue,
+			`ConfigMap NS/none does not exist yet`,
+		}},
+		"the caller watches its objects": {objects(configMap, "stale"), 0, []string{`ConfigMap NS/stale: ` + noValue}},
+		// Rule (manifest.md#readiness): `targetName` has a check look at another Target.
+		"another Target": {other + objects(configMap, "stale", "none"), 1, []string{
+			`ConfigMap NS/none on Target "other" does not exist yet`,
+		}},
+		"labels": {labelled(configMap, `"app":"NS","tier":"x"`), 0, nil},
+		// Rule (manifest.md#readiness): A custom check by labels needs at least one object, and holds for all of them.
+		"labels in all namespaces": {labelled(configMap, `"app":"NS"`), 1, []string{
+			`ConfigMap NS-other/bad: expected .data.foo = "bar", but found "baz"`,
+		}},
+		"labels of nothing": {labelled(configMap, `"app":"NS","tier":"z"`), 0, []string{
+			`no object of kind ConfigMap has the labels app=NS,tier=z yet`,
+		}},
+		"kind that is not served": {objects(thing, "a") + "," + labelled(thing, `"a":"b"`), 0, []string{
+			`Thing NS/a: the target does not serve this kind in example.org/v1 yet`,
+			`Thing: the target does not serve this kind in example.org/v1 yet`,
+		}},
+		"disabled": {`"disabled":true,` + objects(configMap, "none"), 0, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := &world{World: w.In(t), targets: w.targets}
+			v, err := w.run(checks(checkOf("c", c.selector, fooIsBar)), stale)
+			for i := range c.waiting {
+				c.waiting[i] = `readiness check "c": ` + c.waiting[i]
+			}
+			w.mustWait(v, err, c.waiting...)
+			if len(v.Seen) != c.watched {
+				t.Errorf("expected %d objects to watch, but found %v", c.watched, v.Seen)
+			}
+			for _, s := range v.Seen {
+				version := ""
+				if live := w.At(s.Key.Namespace).Get(s.Mapping.Resource, s.Key.Name); live != nil {
+					version = live.GetResourceVersion()
+				}
+				isOther := strings.HasPrefix(c.selector, other)
+				if s.ResourceVersion != version || (s.Client == w.targets["other"]) != isOther {
+					t.Errorf("expected the version %q of the object, but found %v", version, s)
+				}
+			}
+		})
 	}
-	if !slices.Equal(seen, []string{"bad", "empty", "none"}) || v.Seen[0].ResourceVersion != bad.GetResourceVersion() {
-		t.Errorf("expected to watch what is not ready, but found %v", v.Seen)
-	}
-	v, err = w.run(ofConfigMaps(fooIsBar, "good"))
-	w.mustWait(v, err)
 }
 
 func TestEachObjectIsReadOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	atHand := w.configMap("at-hand", nil, nil)
-	w.configMap("other", nil, nil)
+	atHand := w.configMap("at-hand", "", nil)
+	w.configMap("other", "", nil)
 	check := checkOf("c", objects("v1 ConfigMap", "at-hand", "other"), fooIsBar)
 	v, err := w.run(checks(check, check), atHand)
 	if err != nil || len(v.Waiting) != 4 {
 		t.Fatalf("expected that both checks wait for both objects, but found %v and %v", v.Waiting, err)
-	}
-	for _, s := range v.Seen {
-		if s.Key.Name != "other" {
-			t.Errorf("expected that the caller knows %v, which it has given", s)
-		}
 	}
 	got, want := w.Requests.Take(), []string{"GET /api/v1/namespaces/" + w.Namespace + "/configmaps/other"}
 	if !slices.Equal(got, want) {
@@ -158,38 +166,12 @@ func TestEachObjectIsReadOnce(t *testing.T) {
 	}
 }
 
-// Rule (manifest.md#readiness): A custom check by labels needs at least one object, and holds for all of them.
-func TestLabelSelector(t *testing.T) {
-	t.Parallel()
-	w, other := newWorld(t), newWorld(t)
-	document := checks(checkOf("c", labelled("v1 ConfigMap", `"app":"NS","tier":"x"`), fooIsBar))
-	none := `readiness check "c": no object of kind ConfigMap has the labels app=NS,tier=x yet`
-	v, err := w.run(document)
-	w.mustWait(v, err, none)
-	labels := map[string]string{"app": w.Namespace, "tier": "x"}
-	w.configMap("unlabelled", map[string]string{"app": w.Namespace}, nil)
-	v, err = w.run(document)
-	w.mustWait(v, err, none)
-	w.configMap("good", labels, map[string]string{"foo": "bar"})
-	v, err = w.run(document)
-	w.mustWait(v, err)
-	other.configMap("bad", labels, map[string]string{"foo": "baz"})
-	v, err = w.run(document)
-	w.mustWait(v, err,
-		`readiness check "c": ConfigMap `+other.Namespace+`/bad: expected .data.foo = "bar", but found "baz"`)
-	bad := object.Key{Kind: "ConfigMap", Namespace: other.Namespace, Name: "bad"}
-	if len(v.Seen) != 1 || v.Seen[0].Key != bad || v.Seen[0].ResourceVersion == "" {
-		t.Errorf("expected to watch the object that is not ready, but found %v", v.Seen)
-	}
-}
-
 func TestLabelSelectorReadsAllPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	labels := map[string]string{"app": w.Namespace}
 	const more = 501
 	for i := range more {
-		w.configMap(fmt.Sprintf("c%d", i), labels, nil)
+		w.configMap(fmt.Sprintf("c%d", i), "", map[string]any{"app": w.Namespace})
 	}
 	v, err := w.run(checks(checkOf("c", labelled("v1 ConfigMap", `"app":"NS"`), fooIsBar)))
 	if got := w.Requests.Take(); err != nil || len(v.Waiting) != more || len(got) != 2 {
@@ -197,20 +179,10 @@ func TestLabelSelectorReadsAllPages(t *testing.T) {
 	}
 }
 
-func TestUnservedKinds(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	const kind = "example.org/v1 Thing"
-	v, err := w.run(checks(checkOf("c", objects(kind, "a")+","+labelled(kind, `"a":"b"`), fooIsBar)))
-	w.mustWait(v, err,
-		`readiness check "c": Thing NS/a: the target does not serve this kind in example.org/v1 yet`,
-		`readiness check "c": Thing: the target does not serve this kind in example.org/v1 yet`)
-}
-
 func TestErrorsHideNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.configMap("a", nil, nil)
+	w.configMap("a", "", nil)
 	nobody, _ := w.ServiceAccount("nobody")
 	w.targets["theirs"] = w.Client(nobody)
 	unknown := rest.AnonymousClientConfig(plugintest.Config())
@@ -243,33 +215,10 @@ func TestErrorsHideNothing(t *testing.T) {
 	}
 }
 
-// Rule (manifest.md#readiness): `targetName` has a check look at another Target.
-func TestOtherTarget(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.configMap("a", nil, map[string]string{"foo": "bar"})
-	w.targets["other"] = w.Client(plugintest.Config())
-	stale := toUnstructured(t, &corev1.ConfigMap{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "a"},
-	})
-	document := func(name string) string {
-		return checks(checkOf("c", `"targetName":"other",`+objects("v1 ConfigMap", name), fooIsBar))
-	}
-	v, err := w.run(document("a"), stale)
-	w.mustWait(v, err) // an object at hand is of the own Target, so it does not count
-	v, err = w.run(document("b"))
-	w.mustWait(v, err, `readiness check "c": ConfigMap NS/b on Target "other" does not exist yet`)
-	if len(v.Seen) != 1 || v.Seen[0].Client != w.targets["other"] {
-		t.Errorf("expected to watch the other Target, but found %v", v.Seen)
-	}
-}
-
 // TestDoneAndGone: what is done and gone meets the checks of its own Target that name or select it, and no others.
 func TestDoneAndGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.targets["other"] = w.targets[""]
 	done := newObject("v1 ConfigMap", map[string]any{
 		"metadata": map[string]any{"labels": map[string]any{"app": w.Namespace}},
 	})
@@ -292,31 +241,19 @@ func TestDoneAndGone(t *testing.T) {
 	}
 }
 
-func TestDisabledCheck(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	v, err := w.run(strings.Replace(ofConfigMaps(fooIsBar, "none"), `"name":"c"`, `"name":"c","disabled":true`, 1))
-	w.mustWait(v, err)
-	if got := w.Requests.Take(); len(got) > 0 {
-		t.Errorf("expected no requests, but found %v", got)
-	}
-}
-
 // Rule (SECURITY.md#secrets): Readiness checks show no values of Secrets.
 func TestValuesOfSecretsAreNotShown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	if _, err := w.admin.CoreV1().Secrets(w.Namespace).Create(t.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "a"}, StringData: map[string]string{"password": "hunter2"},
-	}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	w.Create(plugintest.Secrets, map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "a"},
+		"stringData": map[string]any{"password": "hunter2"},
+	})
 	v, err := w.run(checks(checkOf("c", objects("v1 Secret", "a"), requires(".data.password", "=", `"cGFzcw=="`),
 		requires(".data.password", "!"), requires(".data.password", "in", `"cGFzcw=="`))))
-	w.mustWait(v, err,
-		`readiness check "c": Secret NS/a: expected .data.password = a hidden value, but found a hidden value`,
-		`readiness check "c": Secret NS/a: expected .data.password not to exist, but found a hidden value`,
-		`readiness check "c": Secret NS/a: expected .data.password in a hidden value, but found a hidden value`)
+	const check = `readiness check "c": Secret NS/a: expected .data.password `
+	w.mustWait(v, err, check+"= a hidden value, but found a hidden value", check+"not to exist, but found a hidden value",
+		check+"in a hidden value, but found a hidden value")
 }
 
 func TestEndOfContext(t *testing.T) {
@@ -329,34 +266,33 @@ func TestEndOfContext(t *testing.T) {
 	}
 }
 
-// TestClaimForFirstConsumer: a claim without a consumer is ready if its class waits for one.
 // Rule (manifest.md#readiness): A claim without a consumer is ready if its storage class waits for the first one.
 func TestClaimForFirstConsumer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for mode, want := range map[storagev1.VolumeBindingMode][]string{
-		storagev1.VolumeBindingWaitForFirstConsumer: nil,
-		storagev1.VolumeBindingImmediate:            {"PersistentVolumeClaim n/a: it is not bound yet"},
+	classes := plugintest.Resource{Group: "storage.k8s.io", Version: "v1", Resource: "storageclasses"}
+	const unbound = "PersistentVolumeClaim n/a: it is not bound yet"
+	for mode, want := range map[string][]string{
+		"WaitForFirstConsumer": nil, "Immediate": {unbound},
+		"missing": {unbound + "; StorageClass missing does not exist yet"},
 	} {
-		class, err := w.admin.StorageV1().StorageClasses().Create(t.Context(), &storagev1.StorageClass{
-			ObjectMeta:  metav1.ObjectMeta{GenerateName: "test-"},
-			Provisioner: "example.org/none", VolumeBindingMode: &mode,
-		}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
+		name := mode
+		if mode != "missing" {
+			name = w.Namespace + "-" + strings.ToLower(mode)
+			class := &unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": map[string]any{"name": name},
+				"provisioner": "example.org/none", "volumeBindingMode": mode,
+			}}
+			if _, err := w.Admin.Resource(classes).Create(t.Context(), class, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			w.DeleteAfter(classes, name)
 		}
-		w.DeleteAfter(storagev1.SchemeGroupVersion.WithResource("storageclasses"), class.Name)
-		claim := newObject("v1 PersistentVolumeClaim", map[string]any{
-			"spec": map[string]any{"storageClassName": class.Name}, "status": map[string]any{"phase": "Pending"},
-		})
-		v, err := w.run(`{}`, claim)
+		v, err := w.run(`{}`, newObject("v1 PersistentVolumeClaim", map[string]any{
+			"spec": map[string]any{"storageClassName": name}, "status": map[string]any{"phase": "Pending"},
+		}))
 		w.mustWait(v, err, want...)
 	}
-	missing := newObject("v1 PersistentVolumeClaim", map[string]any{
-		"spec": map[string]any{"storageClassName": "none"}, "status": map[string]any{"phase": "Pending"},
-	})
-	v, err := w.run(`{}`, missing)
-	w.mustWait(v, err, "PersistentVolumeClaim n/a: it is not bound yet; StorageClass none does not exist yet")
 }
 
 // TestRequirements: what each operator accepts, and what is said of what it does not. Which values are equal is in the

@@ -61,62 +61,37 @@ func TestLoad(t *testing.T) {
 
 func TestLoadReports(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		reason, text string
-		want         []sdk.Problem
-	}{
-		"unknown fields": {
-			reason: "all are reported, and the other fields are checked as well",
-			text:   head + "naem: b\nName: c\ncache: {dir: /, files: 0}\n",
-			want: []sdk.Problem{
-				{Message: `unknown field "Name"; did you mean name?`}, {Message: `unknown field "cache.dir"`},
-				{Message: `unknown field "naem"; did you mean name?`},
-				{Field: "cache.files", Message: "expected a number from 1 to 10, but found 0"},
-			},
+	for text, want := range map[string][]sdk.Problem{
+		head + "naem: b\nName: c\ncache: {dir: /, files: 0}\n": {
+			{Message: `unknown field "Name"; did you mean name?`}, {Message: `unknown field "cache.dir"`},
+			{Message: `unknown field "naem"; did you mean name?`},
+			{Field: "cache.files", Message: "expected a number from 1 to 10, but found 0"},
 		},
-		"types": {
-			reason: "all are reported, without their consequences, and the other fields are checked as well",
-			text:   head + "name: 5\nnames: [a, 5, '']\ncache: {files: many, size: 5, age: 11s}\n",
-			want: []sdk.Problem{
-				{Field: "cache.files", Message: "expected a whole number, but found a text"},
-				{Field: "cache.size", Message: "expected a text, but found a number"},
-				{Field: "name", Message: "expected a text, but found a number"},
-				{Field: "names[1]", Message: "expected a text, but found a number"},
-				{Field: "cache.age", Message: `expected a time from 1ns to 10s, such as 90s or 1h30m, but found "11s"`},
-				{Field: "names[2]", Message: "expected a name"},
-			},
+		// The consequences of a wrong type are not reported.
+		head + "name: 5\nnames: [a, 5, '']\ncache: {files: many, size: 5, age: 11s}\n": {
+			{Field: "cache.files", Message: "expected a whole number, but found a text"},
+			{Field: "cache.size", Message: "expected a text, but found a number"},
+			{Field: "name", Message: "expected a text, but found a number"},
+			{Field: "names[1]", Message: "expected a text, but found a number"},
+			{Field: "cache.age", Message: `expected a time from 1ns to 10s, such as 90s or 1h30m, but found "11s"`},
+			{Field: "names[2]", Message: "expected a name"},
 		},
-		"object": {
-			reason: "no Go type is of use to an operator", text: head + "cache: 5\n",
-			want: []sdk.Problem{{Field: "cache", Message: "expected an object, but found a number"}},
+		head + "cache: 5\n": {{Field: "cache", Message: "expected an object, but found a number"}},
+		"apiVersion: example.org/v2\n": {
+			{Field: "apiVersion", Message: `expected example.org/v1, but found "example.org/v2"`},
+			{Field: "kind", Message: `expected A, but found ""`},
 		},
-		"kind": {
-			reason: "another document has another meaning", text: "apiVersion: example.org/v2\n",
-			want: []sdk.Problem{
-				{Field: "apiVersion", Message: `expected example.org/v1, but found "example.org/v2"`},
-				{Field: "kind", Message: `expected A, but found ""`},
-			},
-		},
-		"list": {
-			reason: "a list is no document", text: "[]",
-			want: []sdk.Problem{{Message: "expected an object, but found a list"}},
-		},
-	} {
-		_, problems := load(c.text)
-		if diff := cmp.Diff(c.want, problems); diff != "" {
-			t.Errorf("%s: %s: -want +got:\n%s", name, c.reason, diff)
-		}
-	}
-}
-
-func TestLoadRefusesOtherText(t *testing.T) {
-	t.Parallel()
-	for reason, text := range map[string]string{
-		"one of two values would be lost": "name: a\nname: b\n", "garbage is no document": "{",
+		"[]": {{Message: "expected an object, but found a list"}},
 	} {
 		_, problems := load(text)
+		if diff := cmp.Diff(want, problems); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", text, diff)
+		}
+	}
+	for _, text := range []string{"name: a\nname: b\n", "{"} {
+		_, problems := load(text)
 		if len(problems) != 1 || problems[0].Field != "" || !strings.HasPrefix(problems[0].Message, "expected YAML or JSON") {
-			t.Errorf("%s: found problems %v", reason, problems)
+			t.Errorf("%s: found problems %v", text, problems)
 		}
 	}
 }
