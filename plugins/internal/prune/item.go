@@ -9,12 +9,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
+	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
@@ -212,4 +215,71 @@ func (it item) waiting(obstacle string) outcome {
 func (it item) needsWhole() bool {
 	return it.entry.PatchBeforeDelete != nil || len(it.entry.AnnotateBeforeDelete) > 0 ||
 		hasObstacles(it.key.Group, it.key.Kind)
+}
+
+// stranger names a resource of a CustomResourceDefinition that is not of the deploy item; empty if there is none.
+// Resources under deletion do not count.
+func (d *deletion) stranger(ctx context.Context, definition *unstructured.Unstructured) (string, error) {
+	kinds := objects.Defined(definition)
+	if _, established := object.TrueCondition(definition, "Established"); len(kinds) == 0 || !established {
+		return "", nil // no client has been able to create any
+	}
+	kind := kinds[0]
+	own := map[types.UID]bool{}
+	for _, e := range d.Entries {
+		own[e.Resource.UID] = true
+	}
+	options := metav1.ListOptions{Limit: objects.PageSize}
+	for {
+		list, err := d.client.Metadata(kind.Mapping, "").List(ctx, options)
+		if err != nil {
+			return "", err
+		}
+		for i := range list.Items {
+			o := &list.Items[i]
+			if o.DeletionTimestamp == nil && !own[o.UID] && d.Owner.Of(o) != owner.Ours {
+				key := object.Key{Group: kind.Group, Kind: kind.Kind, Namespace: o.Namespace, Name: o.Name}
+				return key.String(), nil
+			}
+		}
+		if options.Continue = list.GetContinue(); options.Continue == "" {
+			return "", nil
+		}
+	}
+}
+
+// reasonPatch is the reason of the error about a patchBeforeDelete not applicable to any object.
+const reasonPatch = "PatchBeforeDeleteInvalid"
+
+// preparationOf returns the changes to an object before its deletion, as a JSON merge patch: annotateBeforeDelete,
+// and patchBeforeDelete on top of it. It is nil if there is neither. The error does not quote the patch, because it
+// may hold secrets.
+func preparationOf(e managedresource.ManagedResourceStatus) (map[string]any, error) {
+	var preparation map[string]any
+	if len(e.AnnotateBeforeDelete) > 0 {
+		annotations := make(map[string]any, len(e.AnnotateBeforeDelete))
+		for key, value := range e.AnnotateBeforeDelete {
+			annotations[key] = value
+		}
+		preparation = map[string]any{"metadata": map[string]any{"annotations": annotations}}
+	}
+	if e.PatchBeforeDelete == nil || len(e.PatchBeforeDelete.Raw) == 0 {
+		return preparation, nil
+	}
+	var patch map[string]any
+	if err := utiljson.Unmarshal(e.PatchBeforeDelete.Raw, &patch); err != nil {
+		return nil, sdk.ConfigurationError(reasonPatch, "patchBeforeDelete is not a JSON object")
+	}
+	if metadata, ok := patch["metadata"]; ok {
+		if _, isMap := metadata.(map[string]any); !isMap {
+			return nil, sdk.ConfigurationError(reasonPatch, "patchBeforeDelete: metadata is not a map")
+		}
+	}
+	return objects.Compose(preparation, patch), nil
+}
+
+func removeFinalizers(ctx context.Context, in dynamic.ResourceInterface, o metav1.Object) error {
+	patch := map[string]any{"metadata": map[string]any{"finalizers": nil}}
+	_, err := objects.Patch(ctx, in, o, types.MergePatchType, patch)
+	return err
 }
