@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/jsonpath"
+	"github.com/pergola-deploy/pergola/plugins/internal/reader"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
@@ -62,10 +63,7 @@ func parse(e managedresource.Export, path *field.Path) (Value, field.ErrorList) 
 		problems = append(problems, field.Required(path.Child("fromResource"), "set it to the object with the value"))
 	} else {
 		value.From = *e.FromResource
-		at := path.Child("fromResource")
-		problems = append(problems, require(value.From.APIVersion, at.Child("apiVersion"))...)
-		problems = append(problems, require(value.From.Kind, at.Child("kind"))...)
-		problems = append(problems, require(value.From.Name, at.Child("name"))...)
+		problems = append(problems, reader.RequireReference(value.From, path.Child("fromResource"))...)
 	}
 	if e.FromObjectReference != nil {
 		value.FromObject, p = parseReference(*e.FromObjectReference, path.Child("fromObjectRef"))
@@ -79,8 +77,7 @@ func parse(e managedresource.Export, path *field.Path) (Value, field.ErrorList) 
 
 func parseReference(r managedresource.FromObjectReference, path *field.Path) (*Reference, field.ErrorList) {
 	parsed, problems := parsePath(r.JSONPath, path.Child("jsonPath"))
-	problems = append(problems, require(r.APIVersion, path.Child("apiVersion"))...)
-	problems = append(problems, require(r.Kind, path.Child("kind"))...)
+	problems = append(problems, reader.RequireKind(r.APIVersion, r.Kind, path)...)
 	return &Reference{APIVersion: r.APIVersion, Kind: r.Kind, Path: parsed}, problems
 }
 
@@ -90,11 +87,4 @@ func parsePath(text string, path *field.Path) (jsonpath.Path, field.ErrorList) {
 		return parsed, field.ErrorList{field.Invalid(path, text, err.Error())}
 	}
 	return parsed, nil
-}
-
-func require(value string, path *field.Path) field.ErrorList {
-	if value == "" {
-		return field.ErrorList{field.Required(path, "")}
-	}
-	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
@@ -174,4 +175,24 @@ func (id identity) notServed() string {
 		what = id.gvk.Kind + id.where()
 	}
 	return fmt.Sprintf("%s: the target does not serve this kind in %s yet", what, id.gvk.GroupVersion())
+}
+
+// RequireReference reports the missing fields of a reference in a configuration.
+func RequireReference(r managedresource.TypedObjectReference, path *field.Path) field.ErrorList {
+	problems := RequireKind(r.APIVersion, r.Kind, path)
+	if r.Name == "" {
+		problems = append(problems, field.Required(path.Child("name"), ""))
+	}
+	return problems
+}
+
+// RequireKind reports a missing apiVersion or kind in a configuration.
+func RequireKind(apiVersion, kind string, path *field.Path) (problems field.ErrorList) {
+	if apiVersion == "" {
+		problems = append(problems, field.Required(path.Child("apiVersion"), ""))
+	}
+	if kind == "" {
+		problems = append(problems, field.Required(path.Child("kind"), ""))
+	}
+	return problems
 }

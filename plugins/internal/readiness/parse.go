@@ -13,6 +13,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/jsonpath"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/reader"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
@@ -49,7 +50,10 @@ func ParseChecks(c managedresource.ReadinessCheckConfiguration, path *field.Path
 
 func parseCheck(c managedresource.CustomReadinessCheck, path *field.Path) (check, field.ErrorList) {
 	parsed := check{name: c.Name, references: c.Resource}
-	problems := require(c.Name, path.Child("name"))
+	var problems field.ErrorList
+	if c.Name == "" {
+		problems = append(problems, field.Required(path.Child("name"), ""))
+	}
 	if c.TargetName != nil {
 		parsed.target = *c.TargetName
 	}
@@ -57,10 +61,7 @@ func parseCheck(c managedresource.CustomReadinessCheck, path *field.Path) (check
 		problems = append(problems, field.Required(path, "set resourceSelector or labelSelector to the checked objects"))
 	}
 	for i, r := range c.Resource {
-		at := path.Child("resourceSelector").Index(i)
-		problems = append(problems, require(r.APIVersion, at.Child("apiVersion"))...)
-		problems = append(problems, require(r.Kind, at.Child("kind"))...)
-		problems = append(problems, require(r.Name, at.Child("name"))...)
+		problems = append(problems, reader.RequireReference(r, path.Child("resourceSelector").Index(i))...)
 	}
 	var p field.ErrorList
 	if c.LabelSelector != nil {
@@ -78,8 +79,7 @@ func parseCheck(c managedresource.CustomReadinessCheck, path *field.Path) (check
 }
 
 func parseSelector(s managedresource.LabelSelector, path *field.Path) (*selector, field.ErrorList) {
-	problems := require(s.APIVersion, path.Child("apiVersion"))
-	problems = append(problems, require(s.Kind, path.Child("kind"))...)
+	problems := reader.RequireKind(s.APIVersion, s.Kind, path)
 	if len(s.MatchLabels) == 0 {
 		problems = append(problems,
 			field.Required(path.Child("matchLabels"), "without labels every object of the kind would be checked"))
@@ -168,11 +168,4 @@ func parseValue(extension runtime.RawExtension, path *field.Path) (any, field.Er
 			`null counts as missing and equals nothing; use the operator "!"`))
 	}
 	return value, problems
-}
-
-func require(value string, path *field.Path) field.ErrorList {
-	if value == "" {
-		return field.ErrorList{field.Required(path, "")}
-	}
-	return nil
 }
