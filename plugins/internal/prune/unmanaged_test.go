@@ -141,7 +141,7 @@ func TestDiscoveryIsNoProof(t *testing.T) {
 					if r.URL.Path == "/apis" {
 						once.Do(func() {
 							if c.answer != nil {
-								answer = c.answer(r)
+								answer = c.answer(r) //nolint:bodyclose // the client closes it
 								return
 							}
 							first := empty
