@@ -89,7 +89,7 @@ demo: build $(DEMO_NEEDS) ## See Pergola work: control plane, host, plugins and 
 ##@ Develop
 
 # These take longest, and are begun first.
-LONG_TESTS = ./test/e2e/... ./test/chaos ./plugins/helm/internal/deployer ./charts
+LONG_TESTS = ./test/e2e/... ./plugins/helm/internal/deployer ./charts ./test/chaos
 # Tests wait for processes, Pods and times, so that more packages at once than processors keep these busy.
 TEST_PACKAGES ?= $(shell echo $$((2 * $$(nproc))))
 # The tests of one run share a control plane where one is enough for them. `make verify` vets.
