@@ -2,9 +2,7 @@ package docs
 
 import (
 	"go/ast"
-	"go/parser"
 	"go/token"
-	"io/fs"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -36,10 +34,7 @@ func TestLogKeysAreDocumented(t *testing.T) {
 			}
 		}
 	}
-	used := map[string]string{}
-	for _, root := range []string{"../../host", "../../sdk", "../../plugins"} {
-		collectKeys(t, root, used)
-	}
+	used := usedKeys(t)
 	for key, where := range used {
 		if !documented[key] {
 			t.Errorf("%s: the key %q is not documented", where, key)
@@ -54,56 +49,47 @@ func TestLogKeysAreDocumented(t *testing.T) {
 // madeAtRuntime are the files that have keys which are made while the host runs, and which ones; those of a plugin's
 // own records are the plugin's.
 var madeAtRuntime = map[string][]string{
-	"../../host/internal/telemetry/hpa.go": {
+	"host/internal/telemetry/hpa.go": {
 		"memoryAverageUtilization", "memoryAverageValue", "cpuAverageUtilization", "cpuAverageValue",
 	},
-	"../../host/internal/plugin/processlog/record.go": nil,
+	"host/internal/plugin/processlog/record.go": nil,
 }
 
-// collectKeys notes where each key is used below a directory. Left out are tests, examples, and the helper of the
-// container deployer, which runs in Pods and has a log of its own.
-func collectKeys(t *testing.T, root string, used map[string]string) {
+// usedKeys are the keys of the host, the sdk and the plugins, with the file of each. The helper of the container
+// deployer, which runs in Pods, has a log of its own.
+func usedKeys(t *testing.T) (used map[string]string) {
 	t.Helper()
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && (entry.Name() == "examples" || path == "../../plugins/container/helper"):
-			return filepath.SkipDir
-		case entry.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go"):
-			return nil
+	used, constants := map[string]string{}, map[string]map[string]string{} // those by the directories
+	eachFile(t, func(path string, file *ast.File) {
+		dir := filepath.Dir(path)
+		if constants[dir] == nil {
+			constants[dir] = map[string]string{}
 		}
-		files := token.NewFileSet()
-		file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
+		noteConstants(file, constants[dir])
+	})
+	eachFile(t, func(path string, file *ast.File) {
 		for _, key := range madeAtRuntime[path] {
 			used[key] = path
 		}
-		constants := constantsOf(t, filepath.Dir(path))
 		ast.Inspect(file, func(node ast.Node) bool {
 			call, ok := node.(*ast.CallExpr)
 			if !ok {
 				return true
 			}
 			for _, key := range keysOf(call) {
-				where := files.Position(call.Pos()).String()
-				text, known := textOf(key, constants)
+				text, known := textOf(key, constants[filepath.Dir(path)])
 				if _, exempt := madeAtRuntime[path]; !known && !exempt {
-					t.Errorf("%s: a key is neither a text nor a constant of the package", where)
+					t.Errorf("%s: a key in a call of %s is neither a text nor a constant of the package",
+						path, lastNameOf(call.Fun))
 				}
 				if known {
-					used[text] = where
+					used[text] = path
 				}
 			}
 			return true
 		})
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	return used
 }
 
 // keysOf are the keys of a call that logs, or that makes an attribute of a record; none for other calls.
@@ -156,33 +142,20 @@ func lastNameOf(x ast.Expr) string {
 	}
 }
 
-// constantsOf are the texts of the constants in the files of a directory, by their names.
-func constantsOf(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	constants := map[string]string{}
-	for _, path := range paths {
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ast.Inspect(file, func(node ast.Node) bool {
-			spec, ok := node.(*ast.ValueSpec)
-			if !ok || len(spec.Names) != len(spec.Values) {
-				return true
-			}
-			for i, name := range spec.Names {
-				if text, known := textOf(spec.Values[i], nil); known {
-					constants[name.Name] = text
-				}
-			}
+// noteConstants notes the texts of the constants in a file, by their names.
+func noteConstants(file *ast.File, constants map[string]string) {
+	ast.Inspect(file, func(node ast.Node) bool {
+		spec, ok := node.(*ast.ValueSpec)
+		if !ok || len(spec.Names) != len(spec.Values) {
 			return true
-		})
-	}
-	return constants
+		}
+		for i, name := range spec.Names {
+			if text, known := textOf(spec.Values[i], nil); known {
+				constants[name.Name] = text
+			}
+		}
+		return true
+	})
 }
 
 // textOf is the text of an expression.

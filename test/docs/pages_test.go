@@ -180,9 +180,10 @@ var (
 // TestLinks: what a page links to is there, with its heading.
 func TestLinks(t *testing.T) {
 	t.Parallel()
+	slugs := map[string]map[string]bool{} // by pages
 	for _, from := range pages(t) {
 		for _, found := range link.FindAllStringSubmatch(withoutBlocks(t, from), -1) {
-			if err := checkLink(t, from, found[1], found[2]); err != nil {
+			if err := checkLink(t, slugs, from, found[1], found[2]); err != nil {
 				t.Errorf("%s: link to %s: %v", from, found[0][2:len(found[0])-1], err)
 			}
 		}
@@ -194,7 +195,7 @@ func withoutBlocks(t *testing.T, path string) string {
 	return fenced.ReplaceAllString(page(t, path), "")
 }
 
-func checkLink(t *testing.T, from, file, fragment string) error {
+func checkLink(t *testing.T, slugs map[string]map[string]bool, from, file, fragment string) error {
 	t.Helper()
 	if strings.Contains(file, "://") {
 		return nil // that is somebody else's
@@ -209,12 +210,14 @@ func checkLink(t *testing.T, from, file, fragment string) error {
 	if fragment == "" {
 		return nil
 	}
-	slugs := map[string]bool{}
-	for _, found := range heading.FindAllStringSubmatch(withoutBlocks(t, target), -1) {
-		slugs[strings.ReplaceAll(noSlug.ReplaceAllString(strings.ToLower(found[1]), ""), " ", "-")] = true
+	if slugs[target] == nil {
+		slugs[target] = map[string]bool{}
+		for _, found := range heading.FindAllStringSubmatch(withoutBlocks(t, target), -1) {
+			slugs[target][strings.ReplaceAll(noSlug.ReplaceAllString(strings.ToLower(found[1]), ""), " ", "-")] = true
+		}
 	}
-	if !slugs[fragment] {
-		return fmt.Errorf("expected one of the headings %v", slices.Sorted(maps.Keys(slugs)))
+	if !slugs[target][fragment] {
+		return fmt.Errorf("expected one of the headings %v", slices.Sorted(maps.Keys(slugs[target])))
 	}
 	return nil
 }

@@ -99,31 +99,3 @@ func expectConfigMap(t *testing.T, namespace, name string, there bool) {
 		t.Errorf("expected ConfigMap %s to be there: %t", name, there)
 	}
 }
-
-// TestStandalone: without a Landscaper the host sets the jobs: for a new item, a changed one, a deleted one, and
-// when somebody asks for it.
-func TestStandalone(t *testing.T) {
-	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "mock"), Standalone: true})
-	item := newItem(newNamespace(t), "item", mockType, mockSucceeds)
-	item.Annotations = nil
-	create(t, item)
-	waitJob := func(what, before string, phase v1alpha1.DeployItemPhase) {
-		t.Helper()
-		item = waitFor(t, item, what, func(i *v1alpha1.DeployItem) bool {
-			s := i.Status
-			return s.JobID != before && s.JobID == s.JobIDFinished && s.ObservedGeneration == i.Generation && s.Phase == phase &&
-				i.Annotations[v1alpha1.OperationAnnotation] == ""
-		})
-	}
-
-	waitJob("finished without anybody setting a job", "", succeeded)
-	if got := item.Annotations[v1alpha1.DeployerTypeAnnotation]; got != mockType {
-		t.Errorf("annotation %s: expected %q, but found %q", v1alpha1.DeployerTypeAnnotation, mockType, got)
-	}
-	ask(t, item, v1alpha1.OperationReconcile)
-	waitJob("reconciled because of the annotation", item.Status.JobID, succeeded)
-	edit(t, item, func() { item.Spec.Config.Raw = []byte(mockFails) })
-	waitJob("failed because of a change", item.Status.JobID, failed)
-	deleteObject(t, item)
-	waitGone(t, item)
-}

@@ -34,7 +34,7 @@ const (
 	mockType     = "landscaper.gardener.cloud/mock"
 	manifestType = "landscaper.gardener.cloud/kubernetes-manifest"
 	probeType    = "test.pergola.dev/probe"
-	mockConfig   = `{"apiVersion":"mock.deployer.landscaper.gardener.cloud/v1alpha1","kind":"ProviderConfiguration"%s}`
+	mockSucceeds = `{"apiVersion":"mock.deployer.landscaper.gardener.cloud/v1alpha1","kind":"ProviderConfiguration"}`
 )
 
 // eventually waits for a condition, which returns "" when it holds and else what is there instead.
@@ -212,11 +212,6 @@ func touch(t *testing.T, file string) {
 	}
 }
 
-var (
-	mockSucceeds = fmt.Sprintf(mockConfig, "")
-	mockFails    = fmt.Sprintf(mockConfig, `,"phase":"Failed"`)
-)
-
 // missing says that none of the lines begins with a text; "" if one does.
 func missing(lines []string, text string) string {
 	for _, line := range lines {
@@ -324,4 +319,11 @@ func probeConfigWith(dir string, fields object) string {
 	config := object{"apiVersion": "test.pergola.dev/v1", "kind": "Probe", "trace": dir + "/trace"}
 	maps.Copy(config, fields)
 	return string(marshaled(config))
+}
+
+func describeError(err error) string {
+	if err == nil {
+		return "ready"
+	}
+	return err.Error()
 }

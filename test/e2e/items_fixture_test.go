@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/google/uuid"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -143,17 +142,6 @@ func conditionOf(item *v1alpha1.DeployItem, conditionType v1alpha1.ConditionType
 		}
 	}
 	return v1alpha1.Condition{}
-}
-
-// checkUntouched checks that an item has not been written since it was read, after the host has carried out another
-// one.
-func checkUntouched(t *testing.T, before *v1alpha1.DeployItem) {
-	t.Helper()
-	other := newItem(before.Namespace, "other-"+uuid.NewString()[:8], probeType, probeConfig(t.TempDir()))
-	carryOut(t, other, succeeded)
-	if after := read(t, before); after.ResourceVersion != before.ResourceVersion {
-		t.Errorf("somebody has written the item:\nbefore %s\nafter  %s", marshal(t, before.Status), marshal(t, after.Status))
-	}
 }
 
 func exports(t *testing.T, item *v1alpha1.DeployItem) map[string]any {

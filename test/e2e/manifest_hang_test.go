@@ -95,3 +95,9 @@ func createSilentTarget(t *testing.T, namespace, name string) {
 	}
 	create(t, target)
 }
+
+// workersConfig writes a HostConfiguration with so many workers and returns its path.
+func workersConfig(t *testing.T, workers int) string {
+	t.Helper()
+	return writeConfig(t, fmt.Sprintf("%sworkers: %d\n", anyConfig, workers))
+}

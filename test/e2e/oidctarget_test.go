@@ -54,13 +54,8 @@ func createInlineTarget(t *testing.T, namespace, name string, content map[string
 // deployedBy are the users that have written the named ConfigMap since a mark in the audit log, without repetition.
 func deployedBy(t *testing.T, mark auditMark, key client.ObjectKey) []string {
 	t.Helper()
-	type entry struct {
-		Verb      string
-		User      struct{ Username string }
-		ObjectRef struct{ Resource, Namespace, Name string }
-	}
 	var users []string
-	for _, entry := range entriesSince[entry](t, mark) {
+	for _, entry := range entriesSince(t, mark) {
 		object := entry.ObjectRef
 		written := slices.Contains([]string{"create", "patch", "update", "delete"}, entry.Verb)
 		if written && object.Resource == "configmaps" && object.Namespace == key.Namespace && object.Name == key.Name {

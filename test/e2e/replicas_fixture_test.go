@@ -1,12 +1,19 @@
 package e2e
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -154,6 +161,41 @@ func (f *fleet) metric(r *testenv.Replica, name string) float64 {
 		f.t.Fatal(err)
 	}
 	return value
+}
+
+// requestsOf are the requests of the fleet's replicas since a mark.
+func (f *fleet) requestsOf(mark auditMark) []request {
+	f.t.Helper()
+	return slices.DeleteFunc(entriesSince(f.t, mark), func(r request) bool {
+		return !strings.HasPrefix(r.User.Username, f.namespace+"-")
+	})
+}
+
+// call is a record of the plugin counter: the beginning of a call, or its end.
+type call struct {
+	Time                                  time.Time
+	Event, Outcome, Operation, JobID, UID string
+	Name                                  string
+	PID                                   int
+}
+
+// readTrace reads what the plugin has recorded, which may be nothing.
+func readTrace(t *testing.T, file string) []call {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	var calls []call
+	scanner := bufio.NewScanner(bytes.NewReader(content))
+	for scanner.Scan() {
+		c := call{}
+		if err := json.Unmarshal(scanner.Bytes(), &c); err != nil {
+			t.Fatalf("decode trace: %v", err)
+		}
+		calls = append(calls, c)
+	}
+	return calls
 }
 
 // counts are items of the plugin counter and what it has recorded about them.

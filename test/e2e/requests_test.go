@@ -3,9 +3,9 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -26,6 +26,7 @@ type request struct {
 		Code    int
 		Message string
 	}
+	User struct{ Username string }
 }
 
 func (r request) String() string {
@@ -49,7 +50,7 @@ func markAudit(t *testing.T) auditMark {
 }
 
 // entriesSince are the entries of the audit log for requests that were received since a mark.
-func entriesSince[T any](t *testing.T, mark auditMark) []*T {
+func entriesSince(t *testing.T, mark auditMark) (requests []request) {
 	t.Helper()
 	content, err := os.ReadFile(controlPlane.AuditLog)
 	if err != nil {
@@ -58,33 +59,30 @@ func entriesSince[T any](t *testing.T, mark auditMark) []*T {
 	// The API server may be writing the last line, and may have been writing one at the time of the mark.
 	start := bytes.LastIndexByte(content[:mark.place], '\n') + 1
 	end := bytes.LastIndexByte(content, '\n') + 1
-	var entries []*T
 	for line := range bytes.Lines(content[start:end]) {
-		var received struct{ RequestReceivedTimestamp time.Time }
-		entry := new(T)
-		if err := errors.Join(json.Unmarshal(line, &received), json.Unmarshal(line, entry)); err != nil {
+		var entry struct {
+			request
+			RequestReceivedTimestamp time.Time
+		}
+		if err := json.Unmarshal(line, &entry); err != nil {
 			t.Fatalf("decode audit log: %v", err)
 		}
 		// The line of a request that was answered before the mark may have been written after it.
-		if !received.RequestReceivedTimestamp.Before(mark.time) {
-			entries = append(entries, entry)
+		if !entry.RequestReceivedTimestamp.Before(mark.time) {
+			requests = append(requests, entry.request)
 		}
 	}
-	return entries
+	return requests
 }
 
 // requestsSince are the requests of host and plugins for objects of a namespace since a mark. Watches and events are
 // aside, and so is the discovery of kinds, which is done once per target.
 func requestsSince(t *testing.T, mark auditMark, namespace string) []request {
 	t.Helper()
-	var requests []request
-	for _, r := range entriesSince[request](t, mark) {
-		ours := strings.HasPrefix(r.UserAgent, "pergola-")
-		if ours && r.Verb != "watch" && r.ObjectRef.Namespace == namespace && r.ObjectRef.Resource != "events" {
-			requests = append(requests, *r)
-		}
-	}
-	return requests
+	return slices.DeleteFunc(entriesSince(t, mark), func(r request) bool {
+		return !strings.HasPrefix(r.UserAgent, "pergola-") || r.Verb == "watch" || r.ObjectRef.Namespace != namespace ||
+			r.ObjectRef.Resource == "events"
+	})
 }
 
 // TestRequestsPerJob: a job costs few requests, a repeated one fewer, and a change of an idle item one read at most.
@@ -148,4 +146,30 @@ func list(requests []request) string {
 		fmt.Fprintln(&text, " ", r)
 	}
 	return text.String()
+}
+
+// TestPollsCostNoRequests: a job that waits for the same thing at each of many polls costs no request.
+func TestPollsCostNoRequests(t *testing.T) {
+	const polls = 20
+	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "counter")})
+	c := &counts{t: t, namespace: newNamespace(t), dir: t.TempDir()}
+	release := filepath.Join(c.dir, "release")
+	item := newItem(c.namespace, "item", counterType, string(marshal(t, map[string]any{
+		"apiVersion": "test.pergola.dev/v1", "kind": "Counter", "dir": c.dir, "pollUntil": release, "pollMillis": 100,
+	})))
+	create(t, item)
+	jobID := setJob(t, item)
+	c.waitBegun(item, 3) // what the first has reached was written before the second
+	mark := markAudit(t)
+
+	c.waitBegun(item, 3+polls)
+
+	if requests := requestsSince(t, mark, c.namespace); len(requests) != 0 {
+		t.Errorf("expected no request in %d polls, but found:\n%s", polls, list(requests))
+	}
+	touch(t, release)
+	waitFinished(t, item, jobID)
+	if requests := requestsSince(t, mark, c.namespace); len(requests) != 1 {
+		t.Errorf("expected one request, the final write, but found:\n%s", list(requests))
+	}
 }

@@ -82,7 +82,7 @@ func (f *fleet) unusedRights(mark auditMark, watches bool) []string {
 	for _, r := range f.requestsOf(mark) {
 		used[r.Verb+" "+strings.Trim(r.ObjectRef.Resource+"/"+r.ObjectRef.Subresource, "/")] = true
 		if r.ResponseStatus.Code == http.StatusForbidden {
-			f.t.Errorf("the rights of %s do not suffice: %s: %s", testenv.HostRights, r.request, r.ResponseStatus.Message)
+			f.t.Errorf("the rights of %s do not suffice: %s: %s", testenv.HostRights, r, r.ResponseStatus.Message)
 		}
 	}
 	return slices.DeleteFunc(rightsOfHosts(f.t), func(right string) bool {

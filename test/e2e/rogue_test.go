@@ -1,11 +1,9 @@
 package e2e
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,26 +79,20 @@ func (s *scene) unready(plugin, why string) {
 
 // restarts is how often the host has started a plugin again, by the reasons.
 func (s *scene) restarts(ctx context.Context, plugin string) (map[string]float64, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/metrics", nil)
+	body, err := fetch(ctx, s.URL+"/metrics")
 	if err != nil {
 		return nil, err
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
 	found := map[string]float64{}
-	lines := bufio.NewScanner(response.Body)
-	for lines.Scan() {
-		series, value, _ := strings.Cut(lines.Text(), " ")
+	for line := range strings.SplitSeq(body, "\n") {
+		series, value, _ := strings.Cut(line, " ")
 		if reason, ok := strings.CutPrefix(series, fmt.Sprintf("pergola_plugin_restarts_total{file=%q,reason=", plugin)); ok {
 			if found[strings.Trim(reason, `"}`)], err = strconv.ParseFloat(value, 64); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return found, lines.Err()
+	return found, nil
 }
 
 // restarted waits until a plugin was started again for a reason.

@@ -1,10 +1,8 @@
 package e2e
 
 import (
-	"bufio"
 	"context"
 	"maps"
-	"net/http"
 	"os"
 	"regexp"
 	"slices"
@@ -107,23 +105,14 @@ func sorted(labels []string) string {
 
 // shownMetrics are those of Pergola's that a host shows.
 func shownMetrics(ctx context.Context, url string) (map[string]family, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = response.Body.Close() }() // it was only read
+	body, err := fetch(ctx, url+"/metrics")
 	found := map[string]family{}
-	lines := bufio.NewScanner(response.Body)
-	for lines.Scan() {
-		if kind := shownType.FindStringSubmatch(lines.Text()); kind != nil {
+	for line := range strings.SplitSeq(body, "\n") {
+		if kind := shownType.FindStringSubmatch(line); kind != nil {
 			found[kind[1]] = family{Type: kind[2]}
 			continue
 		}
-		series := shownSeries.FindStringSubmatch(lines.Text())
+		series := shownSeries.FindStringSubmatch(line)
 		if series == nil {
 			continue
 		}
@@ -137,7 +126,7 @@ func shownMetrics(ctx context.Context, url string) (map[string]family, error) {
 		}
 		found[name] = family{Type: found[name].Type, Labels: sorted(slices.Collect(maps.Keys(labels)))}
 	}
-	return found, lines.Err()
+	return found, err
 }
 
 // nameOf is the metric that a series belongs to: those of a histogram have endings.

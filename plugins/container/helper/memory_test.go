@@ -17,7 +17,7 @@ import (
 // other test of the package, whose memory would count.
 // Rule (container.md#for-operators): The memory of `init` and `wait` does not grow with the state.
 func TestMemoryDoesNotGrow(t *testing.T) { //nolint:paralleltest // as above
-	const size, most = 20, 4 // chunks
+	const size, most = 8, 4 // chunks
 	p := newPlace(t)
 	p.write(layout.State+"/large", "")
 	file, err := os.OpenFile(filepath.Join(p.base, layout.State, "large"), os.O_WRONLY, 0)

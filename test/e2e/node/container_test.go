@@ -103,26 +103,6 @@ func containerState(w *world) {
 	mustCount(6, stepConfig("count"))
 }
 
-// The image is run once more before the item goes, and nothing of the item is left then. Where that fails, somebody
-// has to say that it may go.
-func containerDeletion(w *world) {
-	const force = "container.deployer.landscaper.gardener.cloud/force-cleanup"
-	w.succeed("shop", stepConfig("count"))
-	uid := w.uid("shop")
-	w.fail("shop", stepConfig("mark", "--", "exit", "4"))
-	item := w.finish("shop", w.remove("shop"), v1alpha1.DeployItemPhaseDeleteFailed)
-	for _, text := range []string{"exit code 4", force} {
-		if !strings.Contains(item.Status.LastError.Message, text) {
-			w.Errorf("expected %q in %q", text, item.Status.LastError.Message)
-		}
-	}
-	w.annotate("shop", force, "true")
-	w.setJob("shop")
-	w.awaitGone("shop")
-	w.mustHaveRun("shop", "RECONCILE", "DELETE")
-	w.mustHaveOnly(uid)
-}
-
 // A user is told what has gone wrong on the node, and nothing is left of the Pod.
 func containerFailures(w *world) {
 	for name, c := range map[string]struct {
@@ -251,4 +231,19 @@ func running(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
 		return c.State.Running != nil
 	})
+}
+
+// TestContainerBesideMain: what others run beside main does not hold up the job, whose exports and state are kept.
+func TestContainerBesideMain(t *testing.T) { //nolint:paralleltest // there must be no other host
+	w := newWorld(t)
+	w.startHost(w.hostWith(nil, object{"podTemplate": object{"spec": object{"containers": []object{
+		{"name": "main"},
+		{"name": "proxy", "image": stepImage, "imagePullPolicy": "IfNotPresent", "args": []string{"hang"}},
+	}}}}))
+	for count := 1.0; count <= 2; count++ {
+		exports := w.succeed("counter", with(stepConfig("count"), object{"importValues": object{"n": count}}))
+		if exports["count"] != count {
+			t.Errorf("expected the count %v, but found %v", count, exports)
+		}
+	}
 }

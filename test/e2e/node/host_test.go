@@ -19,8 +19,6 @@ func TestDeployers(t *testing.T) { //nolint:paralleltest // its subtests are; th
 	for name, test := range map[string]func(*world){
 		"container is given what images count on":       containerContract,
 		"container finds its state again":               containerState,
-		"container loses its state":                     containerLosesState,
-		"container runs once more for a deletion":       containerDeletion,
 		"container fails":                               containerFailures,
 		"container has an image of a private registry":  containerRegistry,
 		"container runs on the target":                  containerOnTarget,

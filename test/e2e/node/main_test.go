@@ -57,6 +57,10 @@ const startTimeout = 5 * time.Minute
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard()) // what the clients log is of no interest
 	flag.Parse()
+	// Tests of Pods wait for most of their time.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err) //nolint:forbidigo // each test program has the flag
+	}
 	if testing.Short() {
 		fmt.Fprintln(os.Stderr, "skipped: a node takes its time")
 		return

@@ -113,9 +113,8 @@ func TestPackRefusesWhatIsNoFile(t *testing.T) {
 		},
 		"sparse": {
 			"what takes no room on the disk would take it in memory", func(t *testing.T, dir string) {
-				content{"a": "", "b": ""}.write(t, dir+"/state")
-				must(t, os.Truncate(dir+"/state/a", layout.MaxUnpackedBytes))
-				must(t, os.Truncate(dir+"/state/b", 1<<40))
+				content{"a": "1", "b": ""}.write(t, dir+"/state")
+				must(t, os.Truncate(dir+"/state/b", layout.MaxUnpackedBytes))
 			}, "state", "has more bytes in its files than the limit of 268435456; keep less",
 		},
 		"long name": {
@@ -290,7 +289,7 @@ func TestFromFiles(t *testing.T) {
 
 func TestFromFilesRefuses(t *testing.T) {
 	t.Parallel()
-	large := make([]byte, layout.MaxUnpackedBytes/2+1)
+	large := make([]byte, layout.MaxUnpackedBytes)
 	for _, c := range []struct {
 		reason string
 		files  map[string][]byte
@@ -301,7 +300,7 @@ func TestFromFilesRefuses(t *testing.T) {
 		{"it has no name", map[string][]byte{"": nil}, "", "without a name"},
 		{"it has the directory's name", map[string][]byte{"./": nil}, "./", "no name"},
 		{"it is two files", map[string][]byte{"a": nil, "./a": nil}, "a", "twice"},
-		{"all files count", map[string][]byte{"a": large, "b": large}, "b", "268435456"},
+		{"all files count", map[string][]byte{"a": []byte("1"), "b": large}, "b", "268435456"},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			t.Parallel()
