@@ -158,6 +158,22 @@ func TestPatchAfterDeployment(t *testing.T) {
 	})
 }
 
+// TestPatchOfAnotherObject: an object that was made anew since it was applied is not patched.
+func TestPatchOfAnotherObject(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := manifest(w.ConfigMap("a", nil), patchAfter(`data: {x: "1"}`))
+	result, err := w.run(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Delete(configMaps, "a")
+	w.Create(configMaps, w.ConfigMap("a", fields{"a": "theirs"}))
+	_, err = apply.Patch(t.Context(), w.client, result.Applied)
+	w.mustFail(err, "TargetError", false, "manifests[0].manifest: patch ConfigMap "+w.Namespace+"/a: ", "another object")
+	w.mustHave("a", fields{"a": "theirs"})
+}
+
 // TestPatchErrors: each object with its own error, and those without one are patched.
 func TestPatchErrors(t *testing.T) {
 	t.Parallel()
