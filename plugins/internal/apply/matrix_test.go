@@ -77,6 +77,7 @@ func expected(p managedresource.Policy, s managedresource.UpdateStrategy, found 
 		requests: append(slices.Clone(look), "dry "+change, change),
 	}
 	switch s {
+	case byUpdate, byPatch:
 	case byMerge:
 		e.data = fields{"a": "live", "b": "live", "c": "manifest"}
 	case byOverwrite, byApply:
