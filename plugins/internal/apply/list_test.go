@@ -8,7 +8,6 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
-	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 )
 
 // TestManyObjectsAreListed: what is done about objects does not depend on how they are read.
@@ -18,36 +17,23 @@ func TestManyObjectsAreListed(t *testing.T) {
 		reason string
 		count  int
 		before func(*world)
-		want   []string
+		want   string
 	}{
-		"few":  {reason: "a list is no better than three requests", count: 3, want: []string{"GET", "GET", "GET"}},
-		"many": {reason: "one request shows them all", count: 4, want: []string{"GET"}},
-		"pages": {
-			reason: "a list that is cut is read to its end", count: 501, want: []string{"GET", "GET"},
-		},
-		"one was changed": {
-			reason: "only that one is written", count: 4, want: []string{"GET", "PUT"},
-			before: func(w *world) { w.Patch(configMaps, "a-0", `{"data":{"key":"other"}}`) },
-		},
-		"one has lost its label": {
-			reason: "it is not in the list, but is there", count: 4, want: []string{"GET", "GET", "PUT"},
-			before: func(w *world) { w.Patch(configMaps, "a-0", `{"metadata":{"labels":{"`+owner.Label+`":null}}}`) },
-		},
-		"one is gone": {
-			reason: "it is not in the list, and is not there", count: 4, want: []string{"GET", "GET", "POST"},
-			before: func(w *world) { w.Delete(configMaps, "a-0") },
-		},
-		"lists are forbidden": {
-			reason: "the objects can be read one by one", count: 4, want: []string{"GET", "GET", "GET", "GET", "GET"},
-			before: func(w *world) {
-				w.Requests.Answer(func(r *http.Request) (*http.Response, error) {
-					if !strings.HasSuffix(r.URL.Path, "/configmaps") {
-						return nil, nil
-					}
-					return plugintest.Forbidden(r, ""), nil
-				})
-			},
-		},
+		"few":   {"a list is no better than three requests", 3, nil, "GET GET GET"},
+		"many":  {"one request shows them all", 4, nil, "GET"},
+		"pages": {"a list that is cut is read to its end", 501, nil, "GET GET"},
+		"one was changed": {"only that one is written", 4, func(w *world) {
+			w.Patch(configMaps, "a-0", `{"data":{"key":"other"}}`)
+		}, "GET PUT"},
+		"one has lost its label": {"it is not in the list, but is there", 4, func(w *world) {
+			w.Patch(configMaps, "a-0", `{"metadata":{"labels":{"`+owner.Label+`":null}}}`)
+		}, "GET GET PUT"},
+		"one is gone": {"it is not in the list, and is not there", 4, func(w *world) {
+			w.Delete(configMaps, "a-0")
+		}, "GET GET POST"},
+		"lists are forbidden": {"the objects can be read one by one", 4, func(w *world) {
+			w.forbid("", func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/configmaps") })
+		}, "GET GET GET GET GET"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -64,11 +50,9 @@ func TestManyObjectsAreListed(t *testing.T) {
 			if result := w.mustRun(manifests...); len(result.Applied) != c.count {
 				t.Errorf("%s: expected %d applied objects, but found %d", c.reason, c.count, len(result.Applied))
 			}
-			w.mustRequest(c.want...)
+			w.mustRequest(strings.Fields(c.want)...)
 			w.Requests.Undisturbed()
-			if data := dataOf(w.MustGet(configMaps, "a-0")); data["key"] != "value" {
-				t.Errorf("%s: expected the object as its manifest says, but found %v", c.reason, data)
-			}
+			w.mustHave("a-0", fields{"key": "value"})
 		})
 	}
 }

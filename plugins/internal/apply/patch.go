@@ -2,6 +2,11 @@ package apply
 
 import (
 	"context"
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/objects"
@@ -55,7 +60,16 @@ func Patch(ctx context.Context, client *target.Client, applied []Applied) ([]App
 
 func patchOne(ctx context.Context, client *target.Client, a Applied, dry bool) (Applied, error) {
 	if a.lacksPatch() {
-		live, err := newWriter(client, a.Object, dry).patch(ctx, a.Object, a.PatchAfterDeployment)
+		var dryRun []string
+		if dry {
+			dryRun = []string{metav1.DryRunAll}
+		}
+		// The uid of the applied object keeps the patch from another one of its name.
+		live, err := objects.Patch(ctx, client.Objects(a.Mapping, a.Key.Namespace), a.Live, types.MergePatchType,
+			a.PatchAfterDeployment, dryRun...)
+		if apierrors.IsInvalid(err) && isOutdated(err) {
+			err = apierrors.NewConflict(a.Mapping.Resource.GroupResource(), a.Key.Name, errAnother)
+		}
 		if err != nil {
 			return a, err
 		}
@@ -69,6 +83,8 @@ func patchOne(ctx context.Context, client *target.Client, a Applied, dry bool) (
 	}
 	return a, nil
 }
+
+var errAnother = errors.New("it is another object than the applied one")
 
 // lacksPatch reports whether an object has a patch that would change it. Another spelling by the API server is no
 // change, as long as the object is as it was after the patch. A job patches an object once.

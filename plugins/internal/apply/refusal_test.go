@@ -1,11 +1,11 @@
 package apply_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
+	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
@@ -14,40 +14,62 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
+var ghost = plugintest.Fields(`{apiVersion: example.org/v1, kind: Ghost, metadata: {name: g}}`)
+
+// TestUnknownFields: all strategies fail over a field that the kind does not have, when they create an object and when
+// they change it; unless they are told to pass it over, and then there is a warning. Server-side apply cannot pass it
+// over.
+// Rule (manifest.md#for-operators): A field unknown to the kind of an object fails all strategies, or causes a warning
+// without `strict`.
+func TestUnknownFields(t *testing.T) {
+	each(t, func(w *world) {
+		good, bad := manifest(w.Deployment("web", 1)), manifest(edit(w.Deployment("web", 2), "spec: {minReadySecond: 10}"))
+		const unknown = `unknown field "spec.minReadySecond"`
+		strict := apiserver.WithStrictFields(w.Context())
+		for range 2 { // when it is created, and when it is changed
+			_, err := w.runNew(strict, bad)
+			w.mustFail(err, target.ReasonRejected, true, "manifests[0].manifest", "Deployment "+w.Namespace+"/web", unknown,
+				"correct these fields or leave them out")
+			if _, err := w.runNew(strict, good); err != nil {
+				w.Fatal(err)
+			}
+		}
+		result, err := w.runNew(w.Context(), bad)
+		if w.strategy == byApply {
+			w.mustFail(err, target.ReasonRejected, true, unknown)
+		} else if err != nil || len(result.Warnings) == 0 || !strings.Contains(result.Warnings[0].Text, unknown) {
+			w.Errorf("expected a warning, but found %v and %v", result.Warnings, err)
+		}
+	})
+}
+
 // Rule (manifest.md#managed-resources): Objects wait for their missing or terminating namespace, and the error names
 // it.
 func TestNamespaces(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for _, s := range []managedresource.UpdateStrategy{managedresource.UpdateStrategyUpdate, managedresource.UpdateStrategyApply} {
-		t.Run(lower(s), func(t *testing.T) {
-			t.Parallel()
-			w := w.in(t)
-			w.Namespace = "absent-" + w.Namespace
-			_, err := w.run(manifest(w.ConfigMap("a", nil), strategy(s)))
-			w.mustFail(err, apply.ReasonNamespaceMissing, false, "manifests[0].manifest: apply ConfigMap "+w.Namespace+"/a",
-				"namespace "+w.Namespace+" does not exist", "create it, or add it to the manifests")
+	each(t, func(w *world) {
+		there := w.Namespace
+		w.Namespace = "absent-" + there
+		_, err := w.run(manifest(w.ConfigMap("a", nil)))
+		w.mustFail(err, apply.ReasonNamespaceMissing, false, "manifests[0].manifest: apply ConfigMap "+w.Namespace+"/a",
+			"namespace "+w.Namespace+" does not exist", "create it, or add it to the manifests")
 
-			// No controller of the test cluster ever finishes this deletion.
-			w.Namespace = plugintest.New(t).Namespace
-			w.Delete(namespaces, w.Namespace)
-			_, err = w.run(manifest(w.ConfigMap("b", nil), strategy(s)))
-			w.mustFail(err, apply.ReasonNamespaceTerminating, false, "namespace "+w.Namespace, "is being deleted", "wait until it is gone")
-			changes := w.diff(manifest(w.ConfigMap("b", nil), strategy(s)))
-			if len(changes) != 1 || changes[0].Action != sdk.ActionFail || !strings.Contains(changes[0].Note, "is being deleted") {
-				t.Errorf("expected a failure to be foreseen, but found %+v", changes)
-			}
-		})
-	}
+		w.Namespace = there
+		w.Delete(namespaces, there) // no controller of the test cluster ever finishes this deletion
+		_, err = w.run(manifest(w.ConfigMap("b", nil)))
+		w.mustFail(err, apply.ReasonNamespaceTerminating, false, "namespace "+there, "is being deleted",
+			"wait until it is gone")
+		w.mustForesee(sdk.ActionFail, "is being deleted", manifest(w.ConfigMap("b", nil)))
+	}, byPatch, byMerge, byOverwrite) // these create as update does
 }
 
 // Rule (manifest.md#order): If some objects fail, the error names each with its reason, and the others are applied.
 func TestErrorsOfAllObjects(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ghost := fields{"apiVersion": "example.org/v1", "kind": "Ghost", "metadata": fields{"name": "g"}}
-	bad := w.ConfigMap("bad", fields{"not a key": "x"})
-	manifests := []desired.Manifest{manifest(ghost), manifest(bad), manifest(w.ConfigMap("good", nil)), manifest(w.ConfigMap("Bad", nil))}
+	manifests := []desired.Manifest{
+		manifest(ghost), manifest(w.ConfigMap("bad", fields{"not a key": "x"})), manifest(w.ConfigMap("good", nil)),
+		manifest(w.ConfigMap("Bad", nil)),
+	}
 	result, err := w.run(manifests...)
 	w.mustFail(err, target.ReasonRejected, true, "manifests[1].manifest: apply ConfigMap "+w.Namespace+"/bad: ",
 		"manifests[3].manifest: apply ConfigMap "+w.Namespace+"/Bad: ",
@@ -62,17 +84,14 @@ func TestErrorsOfAllObjects(t *testing.T) {
 	if len(result.Applied) != 1 {
 		t.Errorf("expected the other one to be applied, but found %+v", result.Applied)
 	}
-
 	changes := w.diff(manifests...)
-	actions := map[string]sdk.Action{}
 	for _, c := range changes {
-		actions[c.Object] = c.Action
-		if c.Action == sdk.ActionFail && c.Note == "" {
-			t.Errorf("expected a note why it fails: %+v", c)
+		if c.Action != sdk.ActionFail || c.Note == "" || strings.HasSuffix(c.Object, "/good") {
+			t.Errorf("expected the failures alone to be foreseen, with notes, but found %+v", c)
 		}
 	}
-	if len(changes) != 3 || actions["Ghost g"] != sdk.ActionFail || actions["ConfigMap "+w.Namespace+"/bad"] != sdk.ActionFail {
-		t.Errorf("expected three failures, but found %v", actions)
+	if len(changes) != 3 {
+		t.Errorf("expected three failures, but found %v", changes)
 	}
 }
 
@@ -80,16 +99,14 @@ func TestDuplicates(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Namespace = "default"
-	withoutNamespace := w.ConfigMap("twice", nil)
-	delete(withoutNamespace["metadata"].(fields), "namespace")
-	ghost := fields{"apiVersion": "example.org/v1", "kind": "Ghost", "metadata": fields{"name": "g"}}
+	twice := w.ConfigMap("twice", nil)
+	without := edit(twice, "metadata: {namespace: null}")
 	for name, manifests := range map[string][]desired.Manifest{
-		"namespace":    {manifest(w.ConfigMap("twice", nil)), manifest(withoutNamespace)},
-		"ignored":      {manifest(w.ConfigMap("twice", nil)), manifest(withoutNamespace, policy(managedresource.PolicyIgnore))},
+		"namespace":    {manifest(twice), manifest(without)},
+		"ignored":      {manifest(twice), manifest(without, policy(managedresource.PolicyIgnore))},
 		"unknown kind": {manifest(ghost), manifest(ghost)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			w := w.in(t)
 			_, err := w.plan(manifests...)
 			w.mustFail(err, apply.ReasonDuplicate, true, "manifests[1].manifest: ", "is already in manifests[0].manifest")
@@ -101,7 +118,6 @@ func TestDuplicates(t *testing.T) {
 func TestIgnoredKindsNeedNotExist(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ghost := fields{"apiVersion": "example.org/v1", "kind": "Ghost", "metadata": fields{"name": "g"}}
 	result := w.mustRun(manifest(ghost, policy(managedresource.PolicyIgnore)))
 	if len(result.Skipped) != 1 || result.Skipped[0].Key.Kind != "Ghost" || len(w.inventory) > 0 {
 		t.Errorf("expected it to be skipped and not in the inventory, but found %+v and %v", result, w.inventory)
@@ -113,26 +129,25 @@ func TestIgnoredKindsNeedNotExist(t *testing.T) {
 // and manager.
 func TestFieldConflicts(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	applied := strategy(managedresource.UpdateStrategyApply)
-	w.mustRun(manifest(w.ConfigMap("a", fields{"ours": "1", "both": "1"}), applied))
-	w.Patch(configMaps, "a", `{"data":{"both":"2","theirs":"2"}}`)
+	// Also when it changes to server-side apply, an item needs force for the fields of others.
+	for _, before := range []managedresource.UpdateStrategy{byApply, byUpdate} {
+		w := newWorld(t)
+		w.mustRun(manifest(w.ConfigMap("a", fields{"ours": "1", "both": "1"}), strategy(before)))
+		w.Patch(configMaps, "a", `{"data":{"both":"2","theirs":"2"}}`)
 
-	m := manifest(w.ConfigMap("a", fields{"ours": "2", "both": "1"}), applied)
-	result, err := w.run(m)
-	w.mustFail(err, apply.ReasonFieldConflict, true, ".data.both", `"another-client"`,
-		"leave them out of the manifest", "force: true at manifests[0]")
-	if strings.Contains(err.Error(), ".data.ours") || len(result.Applied) > 0 {
-		t.Errorf("expected a conflict over one field, but found %v and %+v", err, result.Applied)
-	}
-	if changes := w.diff(m); len(changes) != 1 || changes[0].Action != sdk.ActionFail || !strings.Contains(changes[0].Note, ".data.both") {
-		t.Errorf("expected a failure to be foreseen, but found %+v", changes)
-	}
-
-	force(&m)
-	w.mustRun(m)
-	if data := dataOf(w.MustGet(configMaps, "a")); data["both"] != "1" || data["ours"] != "2" || data["theirs"] != "2" {
-		t.Errorf("expected our fields to be taken over and the others to stay, but found %v", data)
+		w.strategy = byApply
+		m := manifest(w.ConfigMap("a", fields{"ours": "2", "both": "1"}))
+		result, err := w.run(m)
+		w.mustFail(err, apply.ReasonFieldConflict, true, ".data.both", `"another-client"`,
+			"leave them out of the manifest", "force: true at manifests[0]")
+		if strings.Contains(err.Error(), ".data.ours") || len(result.Applied) > 0 {
+			t.Errorf("%s: expected a conflict over one field, but found %v and %+v", before, err, result.Applied)
+		}
+		if before == byApply {
+			w.mustForesee(sdk.ActionFail, ".data.both", m)
+		}
+		w.mustRun(manifest(w.ConfigMap("a", fields{"ours": "2", "both": "1"}), force))
+		w.mustHave("a", fields{"ours": "2", "both": "1", "theirs": "2"})
 	}
 }
 
@@ -142,10 +157,8 @@ func TestLabelsDoNotConflict(t *testing.T) {
 	w := newWorld(t)
 	w.prepare("a", others)
 	w.Patch(configMaps, "a", `{"metadata":{"labels":{"`+upstreamLabel+`":"other"}}}`)
-	m := manifest(w.ConfigMap("a", fields{"c": "manifest"}), strategy(managedresource.UpdateStrategyApply))
-	if changes := w.diff(m); len(changes) != 1 || changes[0].Action != sdk.ActionUpdate {
-		t.Errorf("expected an update to be foreseen, but found %+v", changes)
-	}
+	m := manifest(w.ConfigMap("a", fields{"c": "manifest"}), strategy(byApply))
+	w.mustForesee(sdk.ActionUpdate, "", m)
 	if result := w.mustRun(m); len(result.TakenOver) != 1 {
 		t.Errorf("expected it to be taken over, but found %+v", result)
 	}
@@ -159,7 +172,7 @@ func TestUntrackedFields(t *testing.T) {
 	for name, found := range map[string]state{"ours": ours, "others": others, "nobodys": nobodys} {
 		w.prepare(name, found)
 		w.Patch(configMaps, name, `{"metadata":{"managedFields":[{}]}}`)
-		_, err := w.run(manifest(w.ConfigMap(name, fields{"a": "manifest"}), strategy(managedresource.UpdateStrategyApply)))
+		_, err := w.run(manifest(w.ConfigMap(name, fields{"a": "manifest"}), strategy(byApply)))
 		if found == nobodys {
 			w.mustFail(err, apply.ReasonFieldConflict, true, ".data.a")
 		} else if err != nil {
@@ -168,89 +181,46 @@ func TestUntrackedFields(t *testing.T) {
 	}
 }
 
-// TestAdoptionTakesNothingFromOthers: also when it changes to server-side apply, an item needs force for the fields of
-// others.
-func TestAdoptionTakesNothingFromOthers(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.mustRun(manifest(w.ConfigMap("a", fields{"both": "1"})))
-	w.Patch(configMaps, "a", `{"data":{"both":"2"}}`)
-	_, err := w.run(manifest(w.ConfigMap("a", fields{"both": "1"}), strategy(managedresource.UpdateStrategyApply)))
-	w.mustFail(err, apply.ReasonFieldConflict, true, ".data.both")
-}
-
 // TestSecretsStaySecret: what the API server says about a Secret with a mistake in it does not repeat its values.
 // Rule (SECURITY.md#secrets): Texts of an API server about a refused Secret are hidden.
 func TestSecretsStaySecret(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for name, data := range map[string]fields{
-		"number": {"data": fields{"password": int64(8675309)}},
-		"map":    {"data": fields{"password": fields{"inner": "c3VwZXJzZWNyZXQ8675309"}}},
-		"base64": {"data": fields{"password": "8675309-not-base64"}},
-		"texts":  {"stringData": fields{"password": int64(8675309)}},
-		"list":   {"data": []any{"8675309"}},
-		"flag":   {"immutable": "yes", "data": fields{"password": "ODY3NTMwOQ=="}},
-	} {
-		for _, s := range managedresource.UpdateStrategies() {
-			t.Run(name+"-"+lower(s), func(t *testing.T) {
-				t.Parallel()
-				w := w.in(t)
-				secret := fields{"apiVersion": "v1", "kind": "Secret", "metadata": fields{"name": name + "-" + lower(s), "namespace": w.Namespace}}
-				for _, exists := range []bool{false, true} {
-					if exists {
-						w.Create(secrets, secret)
-					}
-					broken := (&unstructured.Unstructured{Object: secret}).DeepCopy().Object
-					for key, value := range data {
-						broken[key] = value
-					}
-					_, err := w.run(manifest(broken, strategy(s)))
-					if err == nil {
-						t.Fatal("expected an error")
-					}
-					if strings.Contains(err.Error(), "8675309") || strings.Contains(err.Error(), "ODY3NTMwOQ") {
-						t.Errorf("the value of a secret is in the error: %v", err)
-					}
+	each(t, func(w *world) {
+		for name, data := range map[string]string{
+			"number": `data: {password: 8675309}`,
+			"map":    `data: {password: {inner: c3VwZXJzZWNyZXQ8675309}}`,
+			"base64": `data: {password: 8675309-not-base64}`,
+			"texts":  `stringData: {password: 8675309}`,
+			"list":   `data: ["8675309"]`,
+			"flag":   `{immutable: "yes", data: {password: ODY3NTMwOQ==}}`,
+		} {
+			broken := w.object("v1", "Secret", name, "")
+			maps.Copy(broken, plugintest.Fields(data))
+			for range 2 { // when it is created, and when it is changed
+				_, err := w.run(manifest(broken))
+				if err == nil {
+					w.Fatalf("%s: expected an error", name)
 				}
-			})
+				if strings.Contains(err.Error(), "8675309") || strings.Contains(err.Error(), "ODY3NTMwOQ") {
+					w.Errorf("%s: the value of a secret is in the error: %v", name, err)
+				}
+				if w.Get(secrets, name) == nil {
+					w.Create(secrets, w.object("v1", "Secret", name, ""))
+				}
+			}
 		}
-	}
+	})
 }
 
 // TestSecretsThatAreInvalid: what does not quote values, is passed on.
 func TestSecretsThatAreInvalid(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	secret := fields{
-		"apiVersion": "v1", "kind": "Secret", "metadata": fields{"name": "s", "namespace": w.Namespace}, "immutable": true,
-		"data": fields{"password": "ODY3NTMwOQ=="},
-	}
+	secret := w.object("v1", "Secret", "s", `{immutable: true, data: {password: ODY3NTMwOQ==}}`)
 	w.mustRun(manifest(secret))
-	secret["data"] = fields{"password": "b3RoZXI="}
-	_, err := w.run(manifest(secret))
+	_, err := w.run(manifest(edit(secret, `data: {password: b3RoZXI=}`)))
 	w.mustFail(err, apply.ReasonImmutableField, true, "data: Forbidden: field is immutable")
-	broken := copyOf(secret)
-	broken["metadata"].(fields)["name"] = "t"
-	broken["data"] = fields{"not a key": "eA=="}
-	_, err = w.run(manifest(broken))
+	_, err = w.run(manifest(w.object("v1", "Secret", "t", `data: {not a key: eA==}`)))
 	w.mustFail(err, target.ReasonRejected, true, "data[not a key]")
-	broken["data"] = fields{"password": int64(1)}
-	_, err = w.run(manifest(broken))
+	_, err = w.run(manifest(w.object("v1", "Secret", "t", `data: {password: 1}`)))
 	w.mustFail(err, target.ReasonRejected, true, "cannot unmarshal number")
-}
-
-// TestApplyOfUnknownField: server-side apply refuses what is not in the schema with an error that might be anything. It
-// is the user's to mend.
-func TestApplyOfUnknownField(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	good := manifest(w.Deployment("web", 1), strategy(managedresource.UpdateStrategyApply))
-	bad := w.Deployment("web", 1)
-	bad["spec"].(fields)["templte"] = fields{}
-	for range 2 { // when it is created, and when it is changed
-		_, err := w.run(manifest(bad, strategy(managedresource.UpdateStrategyApply)))
-		w.mustFail(err, target.ReasonRejected, true, "manifests[0].manifest", "Deployment "+w.Namespace+"/web", `unknown field "spec.templte"`)
-		w.mustRun(good)
-	}
 }

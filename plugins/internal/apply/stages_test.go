@@ -15,11 +15,7 @@ import (
 // gadgets returns a CustomResourceDefinition of a group that only this test has, and a resource of it.
 func (w *world) gadgets() (definition, gadget fields) {
 	definition, resource := w.CRD("Gadget")
-	gadget = fields{
-		"apiVersion": resource.GroupVersion().String(), "kind": "Gadget",
-		"metadata": fields{"name": "g", "namespace": w.Namespace + "-new"}, "spec": fields{"size": int64(3)},
-	}
-	return definition, gadget
+	return definition, w.object(resource.GroupVersion().String(), "Gadget", "g", "spec: {size: 3}")
 }
 
 // TestStages applies a resource, its namespace and its definition, in the wrong order.
@@ -28,11 +24,12 @@ func TestStages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	definition, gadget := w.gadgets()
-	namespace := fields{"apiVersion": "v1", "kind": "Namespace", "metadata": fields{"name": w.Namespace + "-new"}}
+	w.Namespace += "-new"
+	namespace := plugintest.Fields(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + w.Namespace + `}}`)
 	inside := w.ConfigMap("inside", nil)
-	inside["metadata"].(fields)["namespace"] = w.Namespace + "-new"
 	all := []desired.Manifest{
-		manifest(gadget), manifest(inside), manifest(namespace), manifest(definition),
+		manifest(edit(gadget, `metadata: {namespace: `+w.Namespace+`}`)), manifest(inside), manifest(namespace),
+		manifest(definition),
 	}
 	changes := w.diff(all...)
 	notes := map[string]string{}
@@ -43,26 +40,17 @@ func TestStages(t *testing.T) {
 		notes[strings.Fields(c.Object)[0]] = c.Note
 	}
 	if len(changes) != 4 || !strings.HasPrefix(changes[0].Object, "CustomResourceDefinition") ||
-		!strings.Contains(notes["Gadget"], "kind is not served yet") || !strings.Contains(notes["ConfigMap"], "namespace does not exist yet") {
+		!strings.Contains(notes["Gadget"], "kind is not served yet") ||
+		!strings.Contains(notes["ConfigMap"], "namespace does not exist yet") {
 		t.Errorf("expected four creations in order, two with notes, but found %v", notes)
 	}
-	ignored := manifest(namespace, policy(managedresource.PolicyIgnore))
-	if changes := w.diff(manifest(inside), ignored); len(changes) != 1 || changes[0].Action != sdk.ActionFail {
-		t.Errorf("a namespace that is ignored is not created, but found %+v", changes)
-	}
-	w.Eventually("everything to be applied", func() bool {
-		result, err := w.run(all...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(result.Waiting) == 0 && len(result.Applied) == 4
-	})
+	// A namespace that is ignored is not created.
+	w.mustForesee(sdk.ActionFail, "", manifest(inside), manifest(namespace, policy(managedresource.PolicyIgnore)))
+	w.eventually(all...)
 	w.Requests.Verbs()
 	w.mustRun(all...)
 	w.mustRequest("GET", "GET", "GET", "GET")
-	if changes := w.diff(all...); len(changes) > 0 {
-		t.Errorf("expected no change, but found %+v", changes)
-	}
+	w.mustForeseeNothing(all...)
 }
 
 // TestNothingElseBeforeDefinitions: while a CustomResourceDefinition is missing, nothing of the later stages is
@@ -72,8 +60,7 @@ func TestNothingElseBeforeDefinitions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	definition, _ := w.gadgets()
-	definition["spec"].(fields)["scope"] = "Nonsense"
-	_, err := w.run(manifest(w.ConfigMap("a", nil)), manifest(definition))
+	_, err := w.run(manifest(w.ConfigMap("a", nil)), manifest(edit(definition, "spec: {scope: Nonsense}")))
 	w.mustFail(err, "ObjectRejected", true, "manifests[1].manifest: apply CustomResourceDefinition", "spec.scope")
 	w.mustRequest("POST")
 }
@@ -84,22 +71,14 @@ func TestDefinitionGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	definition, gadget := w.gadgets()
-	gadget["metadata"].(fields)["namespace"] = w.Namespace
-	w.Eventually("the gadget to be applied", func() bool {
-		result, err := w.run(manifest(definition), manifest(gadget))
-		return err == nil && len(result.Waiting) == 0
-	})
-	name := definition["metadata"].(fields)["name"].(string)
-	w.Delete(plugintest.CRDs, name)
+	w.eventually(manifest(definition), manifest(gadget))
+	w.Delete(plugintest.CRDs, definition["metadata"].(fields)["name"].(string))
 	w.Eventually("the kind to be gone", func() bool {
 		_, err := w.run(manifest(gadget))
 		known := asError(err)
 		return known != nil && known.Reason == "UnknownKind"
 	})
-	w.Eventually("both to be back", func() bool {
-		result, err := w.run(manifest(definition), manifest(gadget))
-		return err == nil && len(result.Waiting) == 0
-	})
+	w.eventually(manifest(definition), manifest(gadget))
 }
 
 // TestServersBeforeWebhooks: a webhook that guards what answers it is there only when that is, and when it is ready if
@@ -109,31 +88,26 @@ func TestServersBeforeWebhooks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	build := func(name string) []desired.Manifest {
-		service := fields{
-			"apiVersion": "v1", "kind": "Service", "metadata": fields{"name": name, "namespace": w.Namespace},
-			"spec": fields{"selector": fields{"app": name}, "ports": []any{fields{"port": int64(443)}}},
-		}
+		service := w.object("v1", "Service", name, `spec: {selector: {app: `+name+`}, ports: [{port: 443}]}`)
 		hook := w.WebhookConfiguration(w.Namespace+"-"+name, name, "CREATE", deployments)
+		w.DeleteAfter(plugintest.Webhooks, w.Namespace+"-"+name)
 		return []desired.Manifest{manifest(hook), manifest(w.Deployment(name, 1)), manifest(service)}
 	}
-	guard := func(name string) bool { return w.Get(plugintest.Webhooks, w.Namespace+"-"+name) != nil }
+	guards := func(name string) bool { return w.Get(plugintest.Webhooks, w.Namespace+"-"+name) != nil }
 
 	w.awaits = true
 	all := build("ready")
 	for range 2 {
-		result, err := w.run(all...)
-		const want = "ready, which ValidatingWebhookConfiguration"
-		if err != nil || len(result.Waiting) != 1 || !strings.Contains(result.Waiting[0], want) || guard("ready") {
-			t.Fatalf("expected to wait for the Deployment, but found %v and the error %v", result.Waiting, err)
-		}
+		w.mustWait("ready, which ValidatingWebhookConfiguration", all...)
 	}
-	w.Patch(deployments, "ready", `{"status":{"observedGeneration":1,"replicas":1,"updatedReplicas":1,"readyReplicas":1,
-		"availableReplicas":1}}`, "status")
+	if guards("ready") {
+		t.Error("the webhook is there before its server is ready")
+	}
+	w.Ready("ready")
 	w.mustRun(all...)
 	w.Patch(deployments, "ready", `{"status":{"availableReplicas":0}}`, "status")
 	w.mustRun(all...) // nothing is to be written
 
-	w.DeleteAfter(plugintest.Webhooks, w.Namespace+"-ready")
 	w.Delete(plugintest.Webhooks, w.Namespace+"-ready")
 	w.Patch(deployments, "ready", `{"status":{"conditions":[{"type":"Progressing","status":"False",
 		"reason":"ProgressDeadlineExceeded"}]}}`, "status")
@@ -142,8 +116,7 @@ func TestServersBeforeWebhooks(t *testing.T) {
 
 	w.awaits = false
 	w.mustRun(build("unchecked")...)
-	w.DeleteAfter(plugintest.Webhooks, w.Namespace+"-unchecked")
-	if !guard("unchecked") {
+	if !guards("unchecked") {
 		t.Error("expected the webhook to be there")
 	}
 }
@@ -154,7 +127,7 @@ func TestUnreachable(t *testing.T) {
 	w := newWorld(t)
 	plan := w.mustPlan(manifest(w.ConfigMap("a", nil)))
 	w.Requests.Fail(func(*http.Request) error { return http.ErrHandlerTimeout })
-	changes, _, err := apply.Diff(t.Context(), w.client, plan, nothingRecorded)
+	changes, _, err := apply.Diff(t.Context(), w.client, plan, recordedIn(nil))
 	w.mustFail(err, "TargetUnreachable", false, "manifests[0].manifest: compare ConfigMap", "cannot reach target cluster")
 	if len(changes) > 0 {
 		t.Errorf("expected no change, but found %+v", changes)

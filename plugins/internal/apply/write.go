@@ -2,7 +2,6 @@ package apply
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -86,18 +85,6 @@ func (w writer) change(
 		updated, err := w.objects.Update(ctx, out, metav1.UpdateOptions{FieldManager: owner.FieldManager, DryRun: w.dryRun})
 		return updated, err
 	}
-}
-
-func (w writer) patch(
-	ctx context.Context, i *desired.Object, patch map[string]any,
-) (*unstructured.Unstructured, error) {
-	document, err := json.Marshal(patch)
-	if err != nil {
-		return nil, fmt.Errorf("write the patch as JSON: %w", err)
-	}
-	options := metav1.PatchOptions{FieldManager: owner.FieldManager, DryRun: w.dryRun}
-	live, err := w.objects.Patch(ctx, i.Key.Name, types.MergePatchType, document, options)
-	return live, err
 }
 
 func (w writer) apply(

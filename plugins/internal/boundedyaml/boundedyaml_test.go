@@ -11,21 +11,33 @@ import (
 
 func TestToJSON(t *testing.T) {
 	t.Parallel()
+	large, long := strings.Repeat("x", 5<<20), strings.Repeat("x", 2000)
 	for name, c := range map[string]struct{ reason, document, want string }{
-		"YAML":    {reason: "as Kubernetes reads it", document: "a: yes\nb: 9007199254740993\n", want: `{"a":true,"b":9007199254740993}`},
-		"aliases": {reason: "people repeat little things by them", document: "a: &a {b: c}\nd: [*a, *a]\ne: {<<: *a}\n", want: `{"a":{"b":"c"},"d":[{"b":"c"},{"b":"c"}],"e":{"b":"c"}}`},
-		"large":   {reason: "without aliases it is as large as it is written", document: "a: " + strings.Repeat("x", 5<<20), want: `{"a":"` + strings.Repeat("x", 5<<20) + `"}`},
+		"YAML": {"as Kubernetes reads it", "a: yes\nb: 9007199254740993\n", `{"a":true,"b":9007199254740993}`},
+		"aliases": {
+			"people repeat little things by them", "a: &a {b: c}\nd: [*a, *a]\ne: {<<: *a}\n",
+			`{"a":{"b":"c"},"d":[{"b":"c"},{"b":"c"}],"e":{"b":"c"}}`,
+		},
+		"large": {"without aliases it is as large as it is written", "a: " + large, `{"a":"` + large + `"}`},
 		// Rule (container.md#contract-with-the-image): JSON is read where YAML is, also if it is no YAML, such as
 		// `\ud83d\ude00`.
-		"pairs":       {reason: "Python writes an emoji like this", document: `{"a": ["\ud83d\ude00", {"b": "\/"}]}`, want: `{"a":["\ud83d\ude00",{"b":"\/"}]}`},
-		"long name":   {reason: "JSON has names of any length", document: `{"` + strings.Repeat("x", 2000) + `": null}`, want: `{"` + strings.Repeat("x", 2000) + `":null}`},
-		"numbers":     {reason: "they are read later", document: " [9007199254740993, 1e400]\n", want: `[9007199254740993,1e400]`},
-		"no object":   {reason: "nothing is JSON, too", document: " null ", want: `null`},
-		"directive":   {reason: "JSON has none", document: "{\"a\": \"\u2028%TAG\"}", want: "{\"a\":\"\u2028%TAG\"}"},
-		"as names":    {reason: "only fields of one object are lost", document: `[{"a": {"a": "a"}}, {"b": "a", "a": "b"}]`, want: `[{"a":{"a":"a"}},{"b":"a","a":"b"}]`},
-		"text":        {reason: "neither character needs to be of an alias", document: "a: b&c*d\n", want: `{"a":"b\u0026c*d"}`},
-		"quoted":      {reason: "text again", document: "a: '&b *b'\n", want: `{"a":"\u0026b *b"}`},
-		"within text": {reason: "it is no directive", document: "a: b %TAG\n\"c\": '%TAG'\n", want: `{"a":"b %TAG","c":"%TAG"}`},
+		"pairs": {
+			"Python writes an emoji like this", `{"a": ["\ud83d\ude00", {"b": "\/"}]}`,
+			`{"a":["\ud83d\ude00",{"b":"\/"}]}`,
+		},
+		"long name": {"JSON has names of any length", `{"` + long + `": null}`, `{"` + long + `":null}`},
+		"numbers":   {"they are read later", " [9007199254740993, 1e400]\n", `[9007199254740993,1e400]`},
+		"no object": {"nothing is JSON, too", " null ", `null`},
+		"directive": {"JSON has none", "{\"a\": \"\u2028%TAG\"}", "{\"a\":\"\u2028%TAG\"}"},
+		"as names": {
+			"only fields of one object are lost", `[{"a": {"a": "a"}}, {"b": "a", "a": "b"}]`,
+			`[{"a":{"a":"a"}},{"b":"a","a":"b"}]`,
+		},
+		"text":   {"neither character needs to be of an alias", "a: b&c*d\n", `{"a":"b\u0026c*d"}`},
+		"quoted": {"text again", "a: '&b *b'\n", `{"a":"\u0026b *b"}`},
+		"within text": {
+			"it is no directive", "a: b %TAG\n\"c\": '%TAG'\n", `{"a":"b %TAG","c":"%TAG"}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -39,24 +51,34 @@ func TestToJSON(t *testing.T) {
 
 func TestToJSONRefuses(t *testing.T) {
 	t.Parallel()
-	const tooLarge, noYAML = "its aliases stand for more than 4194304 bytes", "it is no YAML"
+	const (
+		tooLarge, noYAML, noUTF8 = "its aliases stand for more than 4194304 bytes", "it is no YAML", "it is not in UTF-8"
+		directive, tag           = "it has a directive %TAG", "%TAG !t! tag:hunter2\n---\na: !t!b c\n"
+	)
+	large := strings.Repeat("x", 36<<10)
 	for name, c := range map[string]struct{ reason, document, want string }{
-		"copies":        {reason: "few values, but large ones", document: "a: &hunter2 " + strings.Repeat("x", 36<<10) + "\nb: [" + strings.Repeat("*hunter2,", 9000) + "]\n", want: tooLarge},
-		"copies of all": {reason: "small aliases that stand for large ones", document: laughs(), want: tooLarge},
-		"names": {
-			reason: "aliases may be names of fields", want: tooLarge,
-			document: "a: &a " + strings.Repeat("x", 36<<10) + "\nb: [" + strings.Repeat("{*a : 1},", 9000) + "]\n",
+		"copies": {
+			"few values, but large ones",
+			"a: &hunter2 " + large + "\nb: [" + strings.Repeat("*hunter2,", 9000) + "]\n", tooLarge,
 		},
-		"itself":          {reason: "it never ends", document: "a: &a [*a]\n", want: tooLarge},
-		"unknown":         {reason: "it stands for nothing", document: "a: &b hunter2\nc: *hunter2\n", want: noYAML},
-		"twice":           {reason: "one of the two would be lost", document: "hunter2: a\nhunter2: b\n", want: noYAML},
-		"twice in JSON":   {reason: "it is the same there", document: `[{"a": [{"hunter2": {}, "hunter\u0032": 1}]}]`, want: "it has two fields of the same name"},
-		"bytes in JSON":   {reason: "they would be replaced", document: "{\"a\": \"\xff\"}", want: "it is not in UTF-8"},
-		"no YAML":         {reason: "values are not quoted", document: "a: [hunter2", want: noYAML},
-		"not UTF-8":       {reason: "what is looked for has another form", document: "\xff\xfea\x00", want: "it is not in UTF-8"},
-		"tags":            {reason: "a tag repeats what it stands for", document: "%TAG !t! tag:hunter2\n---\na: !t!b c\n", want: "it has a directive %TAG"},
-		"tags later":      {reason: "comments may come first", document: "#\r%TAG !t! tag:hunter2\n---\na: !t!b c\n", want: "it has a directive %TAG"},
-		"tags and a mark": {reason: "the mark is no part of the line", document: "\ufeff%TAG !t! tag:hunter2\n---\na: !t!b c\n", want: "it has a directive %TAG"},
+		"copies of all": {"small aliases that stand for large ones", laughs(), tooLarge},
+		"names": {
+			"aliases may be names of fields",
+			"a: &a " + large + "\nb: [" + strings.Repeat("{*a : 1},", 9000) + "]\n", tooLarge,
+		},
+		"itself":  {"it never ends", "a: &a [*a]\n", tooLarge},
+		"unknown": {"it stands for nothing", "a: &b hunter2\nc: *hunter2\n", noYAML},
+		"twice":   {"one of the two would be lost", "hunter2: a\nhunter2: b\n", noYAML},
+		"twice in JSON": {
+			"it is the same there", `[{"a": [{"hunter2": {}, "hunter\u0032": 1}]}]`,
+			"it has two fields of the same name",
+		},
+		"bytes in JSON":   {"they would be replaced", "{\"a\": \"\xff\"}", noUTF8},
+		"no YAML":         {"values are not quoted", "a: [hunter2", noYAML},
+		"not UTF-8":       {"what is looked for has another form", "\xff\xfea\x00", noUTF8},
+		"tags":            {"a tag repeats what it stands for", tag, directive},
+		"tags later":      {"comments may come first", "#\r" + tag, directive},
+		"tags and a mark": {"the mark is no part of the line", "\ufeff" + tag, directive},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -76,7 +98,8 @@ func TestParse(t *testing.T) {
 		t.Errorf("expected a document, but found %v and error %v", node, err)
 	}
 	for reason, document := range map[string]string{
-		"a text may be anything": "a: [hunter2", "nor is this in UTF-8": "\xff", "tags repeat what they stand for": "%TAG !t! tag:hunter2\n---\na\n",
+		"a text may be anything": "a: [hunter2", "nor is this in UTF-8": "\xff",
+		"tags repeat what they stand for": "%TAG !t! tag:hunter2\n---\na\n",
 	} {
 		if _, err := boundedyaml.Parse([]byte(document)); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: expected an error that quotes nothing, but found %v", reason, err)
@@ -88,7 +111,7 @@ func TestParse(t *testing.T) {
 func laughs() string {
 	text := "a: &a [x, x, x, x, x, x, x, x, x]\n"
 	for c := 'b'; c < 'k'; c++ {
-		text += string(c) + ": &" + string(c) + " [" + strings.Repeat("*"+string(c-1)+", ", 8) + "*" + string(c-1) + "]\n"
+		text += string(c) + ": &" + string(c) + " [" + strings.Repeat("*"+string(c-1)+", ", 9) + "]\n"
 	}
 	return text
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -26,9 +27,8 @@ type situation struct {
 
 // decided is a Job as it was applied, with its entry.
 func decided(set func(*Manifest)) *situation {
-	m := Manifest{Manifest: object.Manifest{Object: of("batch/v1", "Job", fields{
-		"metadata": fields{"name": "a", "namespace": "ns"}, "spec": fields{"parallelism": int64(1)},
-	})}}
+	m := Manifest{Manifest: object.Manifest{Object: plugintest.Object(
+		`{apiVersion: batch/v1, kind: Job, metadata: {name: a, namespace: ns}, spec: {parallelism: 1}}`)}}
 	if set != nil {
 		set(&m)
 	}
@@ -40,91 +40,82 @@ func decided(set func(*Manifest)) *situation {
 	return s
 }
 
-func (s *situation) absent()               { s.live = nil }
-func (s *situation) unknown()              { s.entry.Applied = "" }
-func (s *situation) drifted()              { s.live.Object["spec"] = fields{"parallelism": int64(7)} }
-func (s *situation) stale()                { s.entry.Applied = "other/hash" }
-func (s *situation) mark(installation any) { s.annotate(owner.InstallationAnnotation, installation) }
-func (s *situation) annotate(key string, value any) {
-	s.live.Object["metadata"].(fields)["annotations"] = fields{key: value}
-}
+// The steps from there to a situation.
 
-func (s *situation) label(value string) {
-	s.live.SetLabels(map[string]string{owner.Label: value})
-}
-
-func (s *situation) delete() {
-	now := metav1.Now()
-	s.live.SetDeletionTimestamp(&now)
-}
+func absent(s *situation)   { s.live = nil }
+func unknown(s *situation)  { s.entry.Applied = "" }
+func drifted(s *situation)  { s.live.Object["spec"] = fields{"parallelism": int64(7)} }
+func stale(s *situation)    { s.entry.Applied = "other/hash" }
+func settled(s *situation)  { s.settled = true }
+func done(s *situation)     { s.done = true }
+func another(s *situation)  { s.live.SetUID("2") }
+func foreign(s *situation)  { setAnnotation(s.live, owner.InstallationAnnotation, "there") }
+func theirs(s *situation)   { s.live.SetLabels(map[string]string{owner.Label: "other.item"}) }
+func shared(s *situation)   { s.entry.Shared = "x" }
+func complete(s *situation) { s.end("Complete") }
 
 func (s *situation) end(condition string) {
 	s.live.Object["status"] = fields{"conditions": []any{fields{"type": condition, "status": "True"}}}
+}
+
+func going(s *situation) {
+	now := metav1.Now()
+	s.live.SetDeletionTimestamp(&now)
 }
 
 // TestDecide: each state of an object has its action.
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	policy := func(p managedresource.Policy) func(*Manifest) { return func(m *Manifest) { m.Policy = p } }
-	strategy := func(s managedresource.UpdateStrategy) func(*Manifest) {
-		return func(m *Manifest) { m.Strategy = s }
-	}
 	all := func(steps ...func(*situation)) []func(*situation) { return steps }
-	settle := func(s *situation) { s.settled = true }
-	complete := func(s *situation) { s.done = true }
+	apply := func(m *Manifest) { m.Strategy = managedresource.UpdateStrategyApply }
+	forced := func(m *Manifest) { m.Strategy, m.Force = managedresource.UpdateStrategyApply, true }
+	fallback, immutable := policy(managedresource.PolicyFallback), policy(managedresource.PolicyImmutable)
+	doneBefore := func(s *situation) { s.entry.DoneIn = "another" }
 	for name, c := range map[string]struct {
 		reason string
 		set    func(*Manifest)
 		now    []func(*situation)
 		want   Action
-		// forgotten: it gets no hash; otherwise one as it is, with ActionLeave.
-		forgotten bool
 	}{
-		"missing":       {reason: "it is created", now: all((*situation).absent), want: ActionCreate},
-		"unchanged":     {reason: "it is as it was applied", want: ActionLeave},
-		"drifted":       {reason: "it is repaired", now: all((*situation).drifted), want: ActionWrite},
-		"changed":       {reason: "the manifest is another", now: all((*situation).drifted, (*situation).stale), want: ActionWrite},
-		"without hash":  {reason: "only a dry run shows it", now: all((*situation).drifted, (*situation).unknown), want: ActionCompare},
-		"same anyway":   {reason: "the write would change nothing", now: all((*situation).stale), want: ActionLeave},
-		"same by apply": {"managed fields may differ", strategy(managedresource.UpdateStrategyApply), all((*situation).stale), ActionWrite, false},
-		"settled":       {reason: "this job has applied it", now: all((*situation).drifted, settle), want: ActionSettled},
-		"replaced":      {reason: "this job has applied another", now: all(settle, (*situation).drifted, func(s *situation) { s.live.SetUID("2") }), want: ActionWrite},
-		"vanished":      {reason: "this job has applied it", now: all((*situation).absent, settle), want: ActionVanished},
-		"done":          {reason: "it has ended and is gone", now: all((*situation).absent, complete), want: ActionDone},
-		"done before":   {reason: "the manifest is another now", now: all((*situation).absent, complete, (*situation).stale), want: ActionCreate},
+		"missing":       {"it is created", nil, all(absent), ActionCreate},
+		"unchanged":     {"it is as it was applied", nil, nil, ActionLeave},
+		"drifted":       {"it is repaired", nil, all(drifted), ActionWrite},
+		"changed":       {"the manifest is another", nil, all(drifted, stale), ActionWrite},
+		"without hash":  {"only a dry run shows it", nil, all(drifted, unknown), ActionCompare},
+		"same anyway":   {"the write would change nothing", nil, all(stale), ActionLeave},
+		"same by apply": {"managed fields may differ", apply, all(stale), ActionWrite},
+		"settled":       {"this job has applied it", nil, all(drifted, settled), ActionSettled},
+		"replaced":      {"this job has applied another", nil, all(settled, drifted, another), ActionWrite},
+		"vanished":      {"this job has applied it", nil, all(absent, settled), ActionVanished},
+		"done":          {"it has ended and is gone", nil, all(absent, done), ActionDone},
+		"done before":   {"the manifest is another now", nil, all(absent, done, stale), ActionCreate},
 		"done, another rendering": {
-			reason: "the manifest of a settled object does not matter", want: ActionDone,
-			now: all((*situation).absent, complete, (*situation).stale, settle),
+			"the manifest of a settled object does not matter", nil, all(absent, done, stale, settled), ActionDone,
 		},
-		"done and going":   {reason: "it is as good as gone", now: all(complete, (*situation).delete), want: ActionDone},
-		"failed and going": {reason: "its failure can still be seen", now: all(complete, (*situation).delete, func(s *situation) { s.end("Failed") }), want: ActionLeave},
-		"just complete":    {reason: "its completion is the reason for its deletion", now: all((*situation).delete, func(s *situation) { s.end("Complete") }), want: ActionLeave},
-		"going":            {reason: "it is created when it is gone", now: all((*situation).delete), want: ActionWait},
-		"complete before": {
-			reason: "it was complete for another job", want: ActionWait,
-			now: all((*situation).delete, func(s *situation) { s.end("Complete"); s.entry.DoneIn = "another" }),
+		"done and going": {"it is as good as gone", nil, all(done, going), ActionDone},
+		"failed and going": {
+			"its failure can still be seen", nil, all(done, going, func(s *situation) { s.end("Failed") }), ActionLeave,
 		},
-		"another complete": {
-			reason: "it is not the applied one", want: ActionWait,
-			now: all((*situation).delete, func(s *situation) { s.end("Complete"); s.live.SetUID("2") }),
+		"just complete": {
+			"its completion is the reason for its deletion", nil, all(going, complete), ActionLeave,
 		},
-		"foreign":            {reason: "two control planes would write in turn", now: all(func(s *situation) { s.mark("there") }), want: ActionRefuse},
-		"accepted":           {reason: "its mark is written", now: all(func(s *situation) { s.mark("there"); s.item.Owner.Accepted = []string{"there"} }), want: ActionWrite},
-		"of another item":    {reason: "the last one wins", now: all(func(s *situation) { s.label("other.item") }), want: ActionWrite},
-		"fallback, ours":     {"it is managed", policy(managedresource.PolicyFallback), all((*situation).drifted), ActionWrite, false},
-		"fallback, theirs":   {"it is left to them", policy(managedresource.PolicyFallback), all(func(s *situation) { s.label("other.item") }), ActionSkip, false},
-		"fallback, foreign":  {"it is left to them", policy(managedresource.PolicyFallback), all(func(s *situation) { s.mark("there") }), ActionSkip, false},
-		"immutable, drifted": {"it is written once", policy(managedresource.PolicyImmutable), all((*situation).drifted), ActionLeave, true},
-		"keep":               {"it is updated", policy(managedresource.PolicyKeep), all((*situation).drifted), ActionWrite, false},
-		"shared, forced": {
-			"the fields shared before have to go",
-			func(m *Manifest) { m.Strategy, m.Force = managedresource.UpdateStrategyApply, true },
-			all(func(s *situation) { s.entry.Shared = "x" }), ActionWrite, false,
+		"going":            {"it is created when it is gone", nil, all(going), ActionWait},
+		"complete before":  {"it was complete for another job", nil, all(going, complete, doneBefore), ActionWait},
+		"another complete": {"it is not the applied one", nil, all(going, complete, another), ActionWait},
+		"foreign":          {"two control planes would write in turn", nil, all(foreign), ActionRefuse},
+		"accepted": {
+			"its mark is written", nil,
+			all(foreign, func(s *situation) { s.item.Owner.Accepted = []string{"there"} }), ActionWrite,
 		},
-		"shared": {
-			"they stay", strategy(managedresource.UpdateStrategyApply),
-			all(func(s *situation) { s.entry.Shared = "x" }), ActionLeave, false,
-		},
+		"of another item":    {"the last one wins", nil, all(theirs), ActionWrite},
+		"fallback, ours":     {"it is managed", fallback, all(drifted), ActionWrite},
+		"fallback, theirs":   {"it is left to them", fallback, all(theirs), ActionSkip},
+		"fallback, foreign":  {"it is left to them", fallback, all(foreign), ActionSkip},
+		"immutable, drifted": {"it is written once", immutable, all(drifted), ActionLeave},
+		"keep":               {"it is updated", policy(managedresource.PolicyKeep), all(drifted), ActionWrite},
+		"shared, forced":     {"the fields shared before have to go", forced, all(shared), ActionWrite},
+		"shared":             {"they stay", apply, all(shared), ActionLeave},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -140,8 +131,9 @@ func TestDecide(t *testing.T) {
 			if got.Action != c.want {
 				t.Fatalf("%s: expected the action %d, but found %+v", c.reason, c.want, got)
 			}
+			// It gets a hash as it is, unless its policy leaves it as it may be.
 			leaves := got.Action == ActionLeave || got.Action == ActionSettled
-			if (got.Hash != "") != (leaves && !c.forgotten) {
+			if (got.Hash != "") != (leaves && name != "immutable, drifted") {
 				t.Errorf("%s: a hash without reason, or none: %+v", c.reason, got)
 			}
 			if (got.Why != "") != (got.Action == ActionSkip || got.Action == ActionWait) {

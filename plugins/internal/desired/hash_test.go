@@ -14,15 +14,18 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
+type fields = map[string]any
+
 func thing(spec any) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Thing", "metadata": map[string]any{"name": "a"}, "spec": spec,
+	return &unstructured.Unstructured{Object: fields{
+		"apiVersion": "v1", "kind": "Thing", "metadata": fields{"name": "a"}, "spec": spec,
 	}}
 }
 
 // itemOf returns an item with default settings.
 func itemOf(o *unstructured.Unstructured) *Object {
-	return New(Manifest{Manifest: object.Manifest{Object: o}}, target.Mapping{}, false, owner.Owner{Namespace: "ns", Name: "item"})
+	by := owner.Owner{Namespace: "ns", Name: "item"}
+	return New(Manifest{Manifest: object.Manifest{Object: o}}, target.Mapping{}, false, by)
 }
 
 // grow adds fields that a manifest with the same content does not name, as defaulting does.
@@ -110,65 +113,56 @@ func TestHash(t *testing.T) {
 	})
 }
 
-func TestHashSeesListsGrow(t *testing.T) {
-	t.Parallel()
-	item := itemOf(thing([]any{"a"}))
-	longer := item.Desired.DeepCopy()
-	longer.Object["spec"] = []any{"a", "b"}
-	if item.Hash(item.Desired) == item.Hash(longer) {
-		t.Error("one more element makes no difference")
-	}
-}
-
 // TestDigestOfManifest says which settings make an object be written again.
 func TestDigestOfManifest(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		reason string
+	const update, merge = managedresource.UpdateStrategyUpdate, managedresource.UpdateStrategyMerge
+	annotated := func(key, value string) func(m *Manifest) {
+		return func(m *Manifest) { m.AnnotateBeforeCreate = map[string]string{key: value} }
+	}
+	for reason, c := range map[string]struct {
 		change func(*Manifest)
 		stale  bool
 	}{
-		"nothing":     {reason: "the same settings", change: func(*Manifest) {}},
-		"policy":      {reason: "a policy says whether, not what to write", change: func(m *Manifest) { m.Policy = managedresource.PolicyKeep }},
-		"default":     {reason: "the default strategy is update", change: func(m *Manifest) { m.Strategy = managedresource.UpdateStrategyUpdate }},
-		"recreate":    {reason: "nothing is written other than without it", change: func(m *Manifest) { m.Recreate, m.Force = true, true }},
-		"strategy":    {reason: "update removes what merge has left", change: func(m *Manifest) { m.Strategy = managedresource.UpdateStrategyMerge }, stale: true},
-		"annotations": {reason: "those of before stay as they are", change: func(m *Manifest) { m.AnnotateBeforeCreate = map[string]string{"a": "other"} }},
-		"fewer annotations": {
-			reason: "an annotation that is no longer kept goes", change: func(m *Manifest) { m.AnnotateBeforeCreate = nil }, stale: true,
-		},
-		"patch": {
-			reason: "fields of the patch before have to go", stale: true,
-			change: func(m *Manifest) { m.PatchAfterDeployment = map[string]any{"spec": "patched"} },
-		},
+		"the same settings":                       {func(*Manifest) {}, false},
+		"a policy says whether, not what":         {func(m *Manifest) { m.Policy = managedresource.PolicyKeep }, false},
+		"the default strategy is update":          {func(m *Manifest) { m.Strategy = update }, false},
+		"recreate and force change no fields":     {func(m *Manifest) { m.Recreate, m.Force = true, true }, false},
+		"update removes what merge has left":      {func(m *Manifest) { m.Strategy = merge }, true},
+		"annotations of before stay as they are":  {annotated("a", "c"), false},
+		"an annotation that is not kept now goes": {annotated("b", "b"), true},
+		"fields of the patch before have to go": {func(m *Manifest) {
+			m.PatchAfterDeployment = fields{"spec": "patched"}
+		}, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m := Manifest{Manifest: object.Manifest{Object: thing("x")}, AnnotateBeforeCreate: map[string]string{"a": "b"}}
-			before := New(m, target.Mapping{}, false, owner.Owner{})
-			c.change(&m)
-			after := New(m, target.Mapping{}, false, owner.Owner{})
-			if got := after.Stale(before.Hash(before.Desired)); got != c.stale {
-				t.Errorf("%s: expected that the object is to be written: %t, but found %t", c.reason, c.stale, got)
-			}
-		})
+		m := Manifest{Manifest: object.Manifest{Object: thing("x")}, AnnotateBeforeCreate: map[string]string{"a": "b"}}
+		before := New(m, target.Mapping{}, false, owner.Owner{})
+		c.change(&m)
+		after := New(m, target.Mapping{}, false, owner.Owner{})
+		if got := after.Stale(before.Hash(before.Desired)); got != c.stale {
+			t.Errorf("%s: expected that the object is to be written: %t, but found %t", reason, c.stale, got)
+		}
 	}
 }
 
-// TestMapOfOthers: the API server leaves out a map that has become empty. When somebody else puts a field into it, that
-// is no change of what the manifest names.
-func TestMapOfOthers(t *testing.T) {
+// TestHashOfLiveObjects: the API server leaves out a map that has become empty. When somebody else puts a field into
+// it, that is no change of what the manifest names.
+func TestHashOfLiveObjects(t *testing.T) {
 	t.Parallel()
-	item := itemOf(thing(map[string]any{"data": map[string]any{"a": ""}, "empty": map[string]any{}}))
-	without := item.Hash(thing(map[string]any{"empty": map[string]any{}}))
-	if got := item.Hash(thing(map[string]any{"data": map[string]any{"b": "theirs"}, "empty": map[string]any{}})); got != without {
-		t.Error("a field of others in a map makes a difference")
-	}
-	if got := item.Hash(thing(map[string]any{"data": map[string]any{"a": ""}, "empty": map[string]any{}})); got == without {
-		t.Error("a named field makes none")
-	}
-	if got := item.Hash(thing(map[string]any{})); got == without {
-		t.Error("a map that the manifest wants empty makes none")
+	item := itemOf(thing(plugintest.Fields(`{data: {a: ""}, empty: {}, list: [a]}`)))
+	without := item.Hash(thing(plugintest.Fields(`{empty: {}, list: [a]}`)))
+	for reason, c := range map[string]struct {
+		live string
+		same bool
+	}{
+		"a field of others in a map":           {`{data: {b: theirs}, empty: {}, list: [a]}`, true},
+		"a named field":                        {`{data: {a: ""}, empty: {}, list: [a]}`, false},
+		"a map that the manifest wants, empty": {`{list: [a]}`, false},
+		"one more element":                     {`{empty: {}, list: [a, b]}`, false},
+	} {
+		if got := item.Hash(thing(plugintest.Fields(c.live))) == without; got != c.same {
+			t.Errorf("%s: expected that it makes no difference: %t, but found %t", reason, c.same, got)
+		}
 	}
 }
 
@@ -177,17 +171,11 @@ func TestMapOfOthers(t *testing.T) {
 // alone.
 func TestDocumentNamed(t *testing.T) {
 	t.Parallel()
-	manifest := &unstructured.Unstructured{Object: map[string]any{
-		"kind": "Thing", "metadata": map[string]any{"name": "a", "labels": map[string]any{"a": "1"}}, "spec": map[string]any{"size": int64(1)},
-	}}
-	live := &unstructured.Unstructured{Object: map[string]any{
-		"kind": "Thing", "metadata": map[string]any{
-			"name": "a", "labels": map[string]any{"a": "2", "b": "1"}, "managedFields": []any{map[string]any{"manager": "x"}},
-		},
-		"spec": map[string]any{"size": int64(2), "default": true}, "status": map[string]any{"ready": true},
-	}}
-	item := &Object{Desired: manifest}
-	if got, want := string(item.DocumentNamed(live)), `{"kind":"Thing","metadata":{"labels":{"a":"2"}},"spec":{"size":2}}`; got != want {
+	manifest := plugintest.Object(`{kind: Thing, metadata: {name: a, labels: {a: "1"}}, spec: {size: 1}}`)
+	live := plugintest.Object(`{kind: Thing, spec: {size: 2, default: true}, status: {ready: true},
+		metadata: {name: a, labels: {a: "2", b: "1"}, managedFields: [{manager: x}]}}`)
+	const want = `{"kind":"Thing","metadata":{"labels":{"a":"2"}},"spec":{"size":2}}`
+	if got := string((&Object{Desired: manifest}).DocumentNamed(live)); got != want {
 		t.Errorf("expected %s, but found %s", want, got)
 	}
 }

@@ -3,6 +3,8 @@ package desired
 import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
 )
 
 // keepers carry over the fields that the API server or a controller fills in once and an update must neither lack nor
@@ -40,9 +42,8 @@ func keepPodSelector(out, live *unstructured.Unstructured) {
 
 // keepClusterIP keeps the addresses of a Service, unless it is to have none or the manifest chooses one.
 func keepClusterIP(out, live *unstructured.Unstructured) {
-	serviceType, _, _ := unstructured.NestedString(out.Object, "spec", "type")
 	_, chosen, _ := unstructured.NestedFieldNoCopy(out.Object, "spec", "clusterIP")
-	if serviceType == "ExternalName" || chosen {
+	if object.Text(out.Object, "spec", "type") == "ExternalName" || chosen {
 		return
 	}
 	carryOver(out, live, "spec", "clusterIP")

@@ -11,10 +11,7 @@ import (
 
 // Losses names everything lost with the deletion of an object that no creation brings back; empty for nothing.
 func Losses(live *unstructured.Unstructured) string {
-	text := func(path ...string) string {
-		value, _, _ := unstructured.NestedString(live.Object, path...)
-		return value
-	}
+	text := func(path ...string) string { return object.Text(live.Object, path...) }
 	switch kind := live.GroupVersionKind().GroupKind(); {
 	case object.IsCRD(kind.Group, kind.Kind):
 		return fmt.Sprintf("all resources of the kind %s, also those of others", text("spec", "names", "kind"))

@@ -4,123 +4,80 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 )
 
 func TestReplacement(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		reason               string
-		manifest, live, want *unstructured.Unstructured
-	}{
+	const (
+		a, job, service = `apiVersion: v1, kind: A`, `apiVersion: batch/v1, kind: Job`, `apiVersion: v1, kind: Service`
+		role            = `apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole`
+		token           = `apiVersion: v1, kind: Secret, type: kubernetes.io/service-account-token`
+		secret          = `apiVersion: v1, kind: Secret`
+		b               = `{apiVersion: v1, kind: B, name: b, uid: "1"}`
+		c               = `{apiVersion: v1, kind: C, name: c, uid: "2"}`
+		rules           = `rules: [{verbs: [get]}]`
+	)
+	for name, c := range map[string]struct{ reason, manifest, live, want string }{
 		"replace": {
-			reason:   "what the manifest does not have goes, except the status; the resourceVersion guards the write",
-			manifest: of("v1", "A", fields{"metadata": fields{"name": "a"}, "spec": fields{"x": "1"}, "status": fields{"pasted": true}}),
-			live: of("v1", "A", fields{
-				"metadata": fields{"name": "a", "labels": fields{"old": "yes"}},
-				"spec":     fields{"x": "0", "y": "2"}, "status": fields{"ready": true},
-			}),
-			want: of("v1", "A", fields{
-				"metadata": fields{"name": "a"},
-				"spec":     fields{"x": "1"}, "status": fields{"ready": true},
-			}),
+			"what the manifest does not have goes, except the status; the resourceVersion guards the write",
+			a + `, metadata: {name: a}, spec: {x: "1"}, status: {pasted: true}`,
+			a + `, metadata: {name: a, labels: {old: "yes"}}, spec: {x: "0", y: "2"}, status: {ready: true}`,
+			a + `, metadata: {name: a}, spec: {x: "1"}, status: {ready: true}`,
 		},
 		"finalizers and owners": {
-			reason: "those of others are kept beside those of the manifest",
-			manifest: of("v1", "A", fields{"metadata": fields{
-				"finalizers": []any{"mine"}, "ownerReferences": []any{fields{"apiVersion": "v1", "kind": "B", "name": "b", "uid": "1"}},
-			}}),
-			live: of("v1", "A", fields{"metadata": fields{
-				"finalizers": []any{"mine", "theirs"}, "ownerReferences": []any{
-					fields{"apiVersion": "v1", "kind": "B", "name": "renamed", "uid": "1"}, fields{"apiVersion": "v1", "kind": "C", "name": "c", "uid": "2"},
-				},
-			}}),
-			want: of("v1", "A", fields{"metadata": fields{
-				"finalizers": []any{"mine", "theirs"}, "ownerReferences": []any{
-					fields{"apiVersion": "v1", "kind": "B", "name": "b", "uid": "1"}, fields{"apiVersion": "v1", "kind": "C", "name": "c", "uid": "2"},
-				},
-			}}),
+			"those of others are kept beside those of the manifest",
+			a + `, metadata: {finalizers: [mine], ownerReferences: [` + b + `]}`,
+			a + `, metadata: {finalizers: [mine, theirs],
+				ownerReferences: [{apiVersion: v1, kind: B, name: renamed, uid: "1"}, ` + c + `]}`,
+			a + `, metadata: {finalizers: [mine, theirs], ownerReferences: [` + b + `, ` + c + `]}`,
 		},
 		"job": {
-			reason:   "a Job keeps what ties it to its pods",
-			manifest: of("batch/v1", "Job", fields{"spec": fields{"template": fields{"metadata": fields{"labels": fields{"app": "a"}}}}}),
-			live: of("batch/v1", "Job", fields{"spec": fields{
-				"selector": fields{"matchLabels": fields{"controller-uid": "1"}},
-				"template": fields{"metadata": fields{"labels": fields{"app": "old", "controller-uid": "1"}}},
-			}}),
-			want: of("batch/v1", "Job", fields{"spec": fields{
-				"selector": fields{"matchLabels": fields{"controller-uid": "1"}},
-				"template": fields{"metadata": fields{"labels": fields{"app": "a", "controller-uid": "1"}}},
-			}}),
+			"a Job keeps what ties it to its pods",
+			job + `, spec: {template: {metadata: {labels: {app: a}}}}`,
+			job + `, spec: {selector: {matchLabels: {controller-uid: "1"}},
+				template: {metadata: {labels: {app: old, controller-uid: "1"}}}}`,
+			job + `, spec: {selector: {matchLabels: {controller-uid: "1"}},
+				template: {metadata: {labels: {app: a, controller-uid: "1"}}}}`,
 		},
 		"service": {
-			reason:   "a Service keeps its addresses",
-			manifest: of("v1", "Service", fields{"spec": fields{"type": "ClusterIP"}}),
-			live:     of("v1", "Service", fields{"spec": fields{"clusterIP": "10.0.0.1", "clusterIPs": []any{"10.0.0.1"}}}),
-			want: of("v1", "Service", fields{
-				"spec": fields{"type": "ClusterIP", "clusterIP": "10.0.0.1", "clusterIPs": []any{"10.0.0.1"}},
-			}),
+			"a Service keeps its addresses", service + `, spec: {type: ClusterIP}`,
+			service + `, spec: {clusterIP: 10.0.0.1, clusterIPs: [10.0.0.1]}`,
+			service + `, spec: {type: ClusterIP, clusterIP: 10.0.0.1, clusterIPs: [10.0.0.1]}`,
 		},
 		"external service": {
-			reason:   "a Service that becomes a mere name has no address",
-			manifest: of("v1", "Service", fields{"spec": fields{"type": "ExternalName"}}),
-			live:     of("v1", "Service", fields{"spec": fields{"clusterIP": "10.0.0.1"}}),
-			want:     of("v1", "Service", fields{"spec": fields{"type": "ExternalName"}}),
+			"a Service that becomes a mere name has no address", service + `, spec: {type: ExternalName}`,
+			service + `, spec: {clusterIP: 10.0.0.1}`, service + `, spec: {type: ExternalName}`,
 		},
 		"service account": {
-			reason:   "secrets of the manifest count, even if there are none",
-			manifest: of("v1", "ServiceAccount", fields{"secrets": []any{}}),
-			live:     of("v1", "ServiceAccount", fields{"secrets": []any{fields{"name": "s"}}}),
-			want:     of("v1", "ServiceAccount", fields{"secrets": []any{}}),
+			"secrets of the manifest count, even if there are none", `apiVersion: v1, kind: ServiceAccount, secrets: []`,
+			`apiVersion: v1, kind: ServiceAccount, secrets: [{name: s}]`, `apiVersion: v1, kind: ServiceAccount, secrets: []`,
 		},
-		"cluster role": {
-			reason:   "a role without rules grants nothing any more",
-			manifest: of("rbac.authorization.k8s.io/v1", "ClusterRole", nil),
-			live: of("rbac.authorization.k8s.io/v1", "ClusterRole", fields{
-				"rules": []any{fields{"verbs": []any{"get"}}},
-			}),
-			want: of("rbac.authorization.k8s.io/v1", "ClusterRole", fields{}),
-		},
+		"cluster role": {"a role without rules grants nothing any more", role, role + `, ` + rules, role},
 		"aggregated role": {
-			reason:   "the rules of an aggregated role belong to its controller",
-			manifest: of("rbac.authorization.k8s.io/v1", "ClusterRole", fields{"aggregationRule": fields{}}),
-			live: of("rbac.authorization.k8s.io/v1", "ClusterRole", fields{
-				"rules": []any{fields{"verbs": []any{"get"}}},
-			}),
-			want: of("rbac.authorization.k8s.io/v1", "ClusterRole", fields{
-				"aggregationRule": fields{}, "rules": []any{fields{"verbs": []any{"get"}}},
-			}),
+			"the rules of an aggregated role belong to its controller", role + `, aggregationRule: {}`,
+			role + `, ` + rules, role + `, aggregationRule: {}, ` + rules,
 		},
 		"token": {
-			reason:   "a service account keeps its token",
-			manifest: of("v1", "Secret", fields{"type": "kubernetes.io/service-account-token"}),
-			live: of("v1", "Secret", fields{
-				"metadata": fields{"annotations": fields{"kubernetes.io/service-account.uid": "s", "a": "b"}},
-				"type":     "kubernetes.io/service-account-token", "data": fields{"token": "t"},
-			}),
-			want: of("v1", "Secret", fields{
-				"metadata": fields{"annotations": fields{"kubernetes.io/service-account.uid": "s"}},
-				"type":     "kubernetes.io/service-account-token", "data": fields{"token": "t"},
-			}),
+			"a service account keeps its token", token,
+			token + `, metadata: {annotations: {kubernetes.io/service-account.uid: s, a: b}}, data: {token: t}`,
+			token + `, metadata: {annotations: {kubernetes.io/service-account.uid: s}}, data: {token: t}`,
 		},
-		"secret": {
-			reason:   "data that is no longer in the manifest goes",
-			manifest: of("v1", "Secret", nil),
-			live:     of("v1", "Secret", fields{"data": fields{"token": "t"}}),
-			want:     of("v1", "Secret", fields{}),
-		},
+		"secret": {"data that is no longer in the manifest goes", secret, secret + `, data: {token: t}`, secret},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, o := range []*unstructured.Unstructured{c.live, c.want} { // only what exists has these
-				o.SetResourceVersion("7")
-				o.SetUID("u")
-			}
-			before := c.manifest.DeepCopy()
-			if diff := cmp.Diff(c.want.Object, replacement(c.manifest, c.live).Object); diff != "" {
+			manifest, live := plugintest.Object("{"+c.manifest+"}"), plugintest.Object("{"+c.live+"}")
+			before, want := manifest.DeepCopy(), plugintest.Object("{"+c.want+"}")
+			live.SetResourceVersion("7") // only what exists has these
+			live.SetUID("u")
+			want.SetResourceVersion("7")
+			want.SetUID("u")
+			if diff := cmp.Diff(want, replacement(manifest, live)); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", c.reason, diff)
 			}
-			if diff := cmp.Diff(before.Object, c.manifest.Object); diff != "" {
+			if diff := cmp.Diff(before, manifest); diff != "" {
 				t.Errorf("the manifest was changed: -want +got:\n%s", diff)
 			}
 		})

@@ -120,8 +120,7 @@ func mergedLists(live, wanted []any) []any {
 
 func nameIn(element any) string {
 	fields, _ := element.(map[string]any)
-	name, _ := fields["name"].(string)
-	return name
+	return object.Text(fields, "name")
 }
 
 // exceeded finds the amounts requested of an exceeded quota. Quotas are checked after everything else is found right.
@@ -146,7 +145,7 @@ func IsFreedQuota(err error, live *unstructured.Unstructured) bool {
 
 // freed returns the amount of a quota's resource an object gives back.
 func freed(name string, live *unstructured.Unstructured) resource.Quantity {
-	storage, _, _ := unstructured.NestedString(live.Object, "spec", "resources", "requests", "storage")
+	storage := object.Text(live.Object, "spec", "resources", "requests", "storage")
 	switch {
 	case strings.HasPrefix(name, "count/"), !strings.ContainsAny(name, "./"),
 		strings.HasSuffix(name, "/persistentvolumeclaims"):

@@ -7,51 +7,40 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
 func TestRetain(t *testing.T) {
 	t.Parallel()
-	live := of("v1", "A", fields{
-		"metadata": fields{"labels": fields{"a": "b"}},
-		"spec":     fields{"class": "x", "size": "1", "inner": fields{"set": "once", "both": "1"}},
-	})
+	live := plugintest.Object(`{apiVersion: v1, kind: A, metadata: {labels: {a: b}},
+		spec: {class: x, size: "1", inner: {set: once, both: "1"}}}`)
 	live.SetManagedFields([]metav1.ManagedFieldsEntry{{
 		Manager: owner.FieldManager, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:class":{}}}`),
 	}})
+	const update, apply = managedresource.UpdateStrategyUpdate, managedresource.UpdateStrategyApply
+	const none, class = `{size: "2", inner: {both: "2"}}`, `{class: x, size: "2", inner: {both: "2"}}`
 	for name, c := range map[string]struct {
 		reason   string
 		strategy managedresource.UpdateStrategy
-		step     Retention
+		deep     bool
 		field    string
-		want     fields
+		want     string
 	}{
-		"named":   {reason: "it keeps its value", field: "spec.class", want: fields{"class": "x", "size": "2", "inner": fields{"both": "2"}}},
-		"changed": {reason: "the manifest counts", field: "spec.size", want: fields{"size": "2", "inner": fields{"both": "2"}}},
-		"unknown": {reason: "it has no value", field: "metadata.other", want: fields{"size": "2", "inner": fields{"both": "2"}}},
-		"within":  {reason: "what is right in there is enough at first", field: "spec", want: fields{"class": "x", "size": "2", "inner": fields{"both": "2"}}},
-		"deep": {
-			reason: "then anything", step: Retention{Deep: true}, field: "spec",
-			want: fields{"class": "x", "size": "2", "inner": fields{"set": "once", "both": "2"}},
-		},
-		"part of nothing": {
-			reason: "the name stands for a part of the spec", field: "spec.source",
-			want: fields{"class": "x", "size": "2", "inner": fields{"both": "2"}},
-		},
-		"apply": {
-			reason: "fields of others stay without being sent", strategy: managedresource.UpdateStrategyApply,
-			step: Retention{Deep: true}, field: "spec", want: fields{"class": "x", "size": "2", "inner": fields{"both": "2"}},
-		},
+		"named":           {"it keeps its value", update, false, "spec.class", class},
+		"changed":         {"the manifest counts", update, false, "spec.size", none},
+		"unknown":         {"it has no value", update, false, "metadata.other", none},
+		"within":          {"what is right in there is enough at first", update, false, "spec", class},
+		"deep":            {"then anything", update, true, "spec", `{class: x, size: "2", inner: {set: once, both: "2"}}`},
+		"part of nothing": {"the name stands for a part of the spec", update, false, "spec.source", class},
+		"apply":           {"fields of others stay without being sent", apply, true, "spec", class},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			i := planned(of("v1", "A", fields{"spec": fields{"size": "2", "inner": fields{"both": "2"}}}), "ns", "a")
-			i.Strategy = c.strategy
-			out := i.Desired.DeepCopy()
-			c.step.Retain(i, out, live, []metav1.StatusCause{{Field: c.field}})
-			if diff := cmp.Diff(any(c.want), out.Object["spec"]); diff != "" {
-				t.Errorf("%s: -want +got:\n%s", c.reason, diff)
-			}
-		})
+		i := itemOf(plugintest.Object(`{apiVersion: v1, kind: A, metadata: {name: a}, spec: ` + none + `}`))
+		i.Strategy = c.strategy
+		out := i.Desired.DeepCopy()
+		Retention{Deep: c.deep}.Retain(i, out, live, []metav1.StatusCause{{Field: c.field}})
+		if diff := cmp.Diff(any(plugintest.Fields(c.want)), out.Object["spec"]); diff != "" {
+			t.Errorf("%s: %s: -want +got:\n%s", name, c.reason, diff)
+		}
 	}
 }

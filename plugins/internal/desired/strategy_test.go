@@ -9,6 +9,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -20,58 +21,48 @@ func TestWanted(t *testing.T) {
 		merge, overwrite = managedresource.UpdateStrategyMerge, managedresource.UpdateStrategyMergeOverwrite
 		apply            = managedresource.UpdateStrategyApply
 	)
+	const manifest = `{both: manifest, more: manifest}`
 	for name, c := range map[string]struct {
 		reason   string
 		strategy managedresource.UpdateStrategy
-		ignored  []ignore.Pointer
+		ignored  []string
 		owned    string
-		want     fields
+		want     string
 	}{
-		"update": {reason: "others' fields go", want: fields{"both": "manifest", "more": "manifest"}},
-		"patch": {
-			reason: "the object is the same as with update", strategy: managedresource.UpdateStrategyPatch,
-			want: fields{"both": "manifest", "more": "manifest"},
-		},
-		"merge": {
-			reason: "only missing fields are added", strategy: merge,
-			want: fields{"both": "live", "more": "manifest", "theirs": "live"},
-		},
-		"mergeOverwrite": {
-			reason: "others' fields stay", strategy: overwrite,
-			want: fields{"both": "manifest", "more": "manifest", "theirs": "live"},
-		},
-		"apply": {
-			reason: "only fields to be ours are sent", strategy: apply, want: fields{"both": "manifest", "more": "manifest"},
-		},
+		"update":         {"others' fields go", "", nil, "", manifest},
+		"patch":          {"the object is the same as with update", managedresource.UpdateStrategyPatch, nil, "", manifest},
+		"merge":          {"only missing fields are added", merge, nil, "", `{both: live, more: manifest, theirs: live}`},
+		"mergeOverwrite": {"others' fields stay", overwrite, nil, "", `{both: manifest, more: manifest, theirs: live}`},
+		"apply":          {"only fields to be ours are sent", apply, nil, "", manifest},
 		"ignored": {
-			reason: "an ignored field is as it is", ignored: []ignore.Pointer{{"data", "both"}, {"data", "theirs"}, {"data", "more"}},
-			want: fields{"both": "live", "theirs": "live"},
+			"an ignored field is as it is", "", []string{"both", "theirs", "more"}, "", `{both: live, theirs: live}`,
 		},
 		"ignored, applied": {
-			reason: "an ignored field of others is not sent, and our own part of one is", strategy: apply,
-			ignored: []ignore.Pointer{{"data", "both"}, {"data", "more"}, {"data", "theirs"}}, owned: `{"f:data":{"f:both":{}}}`,
-			want: fields{"both": "live"},
+			"an ignored field of others is not sent, and our own part of one is", apply,
+			[]string{"both", "more", "theirs"}, `{"f:data":{"f:both":{}}}`, `{both: live}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := Manifest{
-				Manifest: object.Manifest{Object: of("v1", "ConfigMap", fields{
-					"metadata": fields{"name": "a", "namespace": "ns", "annotations": fields{"created": "manifest"}},
-					"data":     fields{"both": "manifest", "more": "manifest"}, "status": fields{"pasted": true},
-				})},
-				Strategy: c.strategy, Ignored: c.ignored, AnnotateBeforeCreate: map[string]string{"created": "once"},
+				Manifest: object.Manifest{Object: plugintest.Object(`{apiVersion: v1, kind: ConfigMap,
+					metadata: {name: a, namespace: ns, annotations: {created: manifest}}, data: ` + manifest + `,
+					status: {pasted: true}}`)},
+				Strategy: c.strategy, AnnotateBeforeCreate: map[string]string{"created": "once"},
 			}
-			i := New(m, target.Mapping{Namespaced: true}, false, owner.Owner{Namespace: "ns", Name: "item", Installation: "here"})
-			live := of("v1", "ConfigMap", fields{
-				"metadata": fields{"name": "a", "namespace": "ns", "uid": "1", "annotations": fields{"created": "before"}},
-				"data":     fields{"both": "live", "theirs": "live"},
-			})
+			for _, name := range c.ignored {
+				m.Ignored = append(m.Ignored, ignore.Pointer{"data", name})
+			}
+			by := owner.Owner{Namespace: "ns", Name: "item", Installation: "here"}
+			live := plugintest.Object(`{apiVersion: v1, kind: ConfigMap, data: {both: live, theirs: live},
+				metadata: {name: a, namespace: ns, uid: "1", annotations: {created: before}}}`)
 			if c.owned != "" {
-				live.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: owner.FieldManager, FieldsV1: metav1.NewFieldsV1(c.owned)}})
+				live.SetManagedFields([]metav1.ManagedFieldsEntry{{
+					Manager: owner.FieldManager, FieldsV1: metav1.NewFieldsV1(c.owned),
+				}})
 			}
-			out := Wanted(i, live)
-			if diff := cmp.Diff(any(c.want), out.Object["data"]); diff != "" {
+			out := Wanted(New(m, target.Mapping{Namespaced: true}, false, by), live)
+			if diff := cmp.Diff(any(plugintest.Fields(c.want)), out.Object["data"]); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", c.reason, diff)
 			}
 			if out.GetUID() != "1" {
@@ -142,7 +133,8 @@ func TestDriftOfPatched(t *testing.T) {
 	if d := Repaired(i, entry, meddled, written); d == nil || d.String() != "spec.b" {
 		t.Errorf("expected the drift of the other field, but found %v", d)
 	}
-	if !i.Fits(entry.Applied, before) || i.Fits(entry.Applied, meddled) || !WasPatched(entry.Applied) || WasPatched(i.Hash(before)) {
+	if !i.Fits(entry.Applied, before) || i.Fits(entry.Applied, meddled) ||
+		!WasPatched(entry.Applied) || WasPatched(i.Hash(before)) {
 		t.Error("the hash does not show the state")
 	}
 	if !i.IsMeant(i.PatchAfterDeployment, written, before) || i.IsMeant(i.PatchAfterDeployment, written, meddled) {
@@ -151,6 +143,7 @@ func TestDriftOfPatched(t *testing.T) {
 }
 
 // TestMissing: only an applied object that has not completed can be missed.
+// Rule (manifest.md#drift): A missing object is drift.
 func TestMissing(t *testing.T) {
 	t.Parallel()
 	i := itemOf(thing("x"))
@@ -161,7 +154,9 @@ func TestMissing(t *testing.T) {
 	if d := Missing(i, applied); d == nil || !d.Missing || d.Key != i.Key {
 		t.Errorf("expected the object to be missing, but found %v", d)
 	}
-	for name, e := range map[string]managedresource.ManagedResourceStatus{"never": never, "done": done, "changed": changed} {
+	for name, e := range map[string]managedresource.ManagedResourceStatus{
+		"never": never, "done": done, "changed": changed,
+	} {
 		if d := Missing(i, e); d != nil {
 			t.Errorf("%s: expected no drift, but found %v", name, d)
 		}

@@ -10,27 +10,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
 type fields = map[string]any
-
-// read decodes JSON as objects of an API server are decoded.
-func read(t *testing.T, document string) fields {
-	t.Helper()
-	var out fields
-	if err := json.Unmarshal([]byte(document), &out); err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
 
 func TestParseRules(t *testing.T) {
 	t.Parallel()
@@ -69,47 +57,29 @@ func TestParseRules(t *testing.T) {
 
 func TestLeave(t *testing.T) {
 	t.Parallel()
-	const live = `{"spec": {"replicas": 3, "list": [1, 2], "containers": [
-		{"name": "sidecar", "image": "s:1"}, {"name": "main", "image": "m:2", "args": ["x"]}
-	], "inner": {"theirs": true, "more": true}}}`
-	for name, c := range map[string]struct {
-		wanted, pointer, left, removed string
-	}{
-		"a field": {
-			wanted: `{"spec": {"replicas": 1}}`, pointer: "/spec/replicas",
-			left: `{"spec": {"replicas": 3}}`, removed: `{"spec": {}}`,
-		},
+	const live = `{spec: {replicas: 3, list: [1, 2], inner: {theirs: true, more: true}, containers: [
+		{name: sidecar, image: "s:1"}, {name: main, image: "m:2", args: [x]}]}}`
+	const image = `/spec/containers/0/image`
+	for name, c := range map[string]struct{ wanted, pointer, left, removed string }{
+		"a field": {`spec: {replicas: 1}`, `/spec/replicas`, `spec: {replicas: 3}`, `spec: {}`},
 		"a field that the manifest lacks": {
-			wanted: `{"spec": {}}`, pointer: "/spec/inner/theirs",
-			left: `{"spec": {"inner": {"theirs": true}}}`, removed: `{"spec": {}}`,
+			`spec: {}`, `/spec/inner/theirs`, `spec: {inner: {theirs: true}}`, `spec: {}`,
 		},
-		"a field that the object lacks": {
-			wanted: `{"spec": {"paused": true}}`, pointer: "/spec/paused", left: `{"spec": {}}`, removed: `{"spec": {}}`,
-		},
-		"a field that neither has": {
-			wanted: `{"spec": {}}`, pointer: "/spec/a/b", left: `{"spec": {}}`, removed: `{"spec": {}}`,
-		},
+		"a field that the object lacks": {`spec: {paused: true}`, `/spec/paused`, `spec: {}`, `spec: {}`},
+		"a field that neither has":      {`spec: {}`, `/spec/a/b`, `spec: {}`, `spec: {}`},
 		"a field of an element, by its name": {
-			wanted: `{"spec": {"containers": [{"name": "main", "image": "m:1"}]}}`, pointer: "/spec/containers/0/image",
-			left:    `{"spec": {"containers": [{"name": "main", "image": "m:2"}]}}`,
-			removed: `{"spec": {"containers": [{"name": "main"}]}}`,
+			`spec: {containers: [{name: main, image: "m:1"}]}`, image,
+			`spec: {containers: [{name: main, image: "m:2"}]}`, `spec: {containers: [{name: main}]}`,
 		},
 		"a field of a new element": {
-			wanted: `{"spec": {"containers": [{"name": "new", "image": "n:1"}]}}`, pointer: "/spec/containers/0/image",
-			left:    `{"spec": {"containers": [{"name": "new", "image": "n:1"}]}}`,
-			removed: `{"spec": {"containers": [{"name": "new"}]}}`,
+			`spec: {containers: [{name: new, image: "n:1"}]}`, image,
+			`spec: {containers: [{name: new, image: "n:1"}]}`, `spec: {containers: [{name: new}]}`,
 		},
-		"an element stands for the list": {
-			wanted: `{"spec": {"list": [1]}}`, pointer: "/spec/list/0", left: `{"spec": {"list": [1, 2]}}`,
-			removed: `{"spec": {}}`,
-		},
+		"an element stands for the list": {`spec: {list: [1]}`, `/spec/list/0`, `spec: {list: [1, 2]}`, `spec: {}`},
 		"an index that there is not": {
-			wanted: `{"spec": {"containers": []}}`, pointer: "/spec/containers/7/image",
-			left: `{"spec": {"containers": []}}`, removed: `{"spec": {"containers": []}}`,
+			`spec: {containers: []}`, `/spec/containers/7/image`, `spec: {containers: []}`, `spec: {containers: []}`,
 		},
-		"a field of a text": {
-			wanted: `{"spec": "x"}`, pointer: "/spec/replicas", left: `{"spec": "x"}`, removed: `{"spec": "x"}`,
-		},
+		"a field of a text": {`spec: x`, `/spec/replicas`, `spec: x`, `spec: x`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -117,17 +87,17 @@ func TestLeave(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			out, existing := read(t, c.wanted), read(t, live)
+			out, existing := plugintest.Fields(c.wanted), plugintest.Fields(live)
 			Leave(out, existing, pointer)
-			if diff := cmp.Diff(read(t, c.left), out); diff != "" {
+			if diff := cmp.Diff(plugintest.Fields(c.left), out); diff != "" {
 				t.Errorf("left: -want +got:\n%s", diff)
 			}
-			if diff := cmp.Diff(read(t, live), existing); diff != "" {
+			if diff := cmp.Diff(plugintest.Fields(live), existing); diff != "" {
 				t.Errorf("the object was changed: -want +got:\n%s", diff)
 			}
-			out = read(t, c.wanted)
+			out = plugintest.Fields(c.wanted)
 			Remove(out, pointer)
-			if diff := cmp.Diff(read(t, c.removed), out); diff != "" {
+			if diff := cmp.Diff(plugintest.Fields(c.removed), out); diff != "" {
 				t.Errorf("removed: -want +got:\n%s", diff)
 			}
 		})
@@ -137,70 +107,61 @@ func TestLeave(t *testing.T) {
 func TestBundles(t *testing.T) {
 	t.Parallel()
 	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")})
-	certificate := base64.StdEncoding.EncodeToString(block)
-	const webhooks = `"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration"`
-	const definition = `"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"`
-	const service = `"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService"`
-	const of = `"service": {"namespace": "n", "name": "s"}`
+	bundle := `caBundle: ` + base64.StdEncoding.EncodeToString(block)
+	const (
+		webhooks        = `apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, webhooks: `
+		definition      = `apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, spec: `
+		service         = `apiVersion: apiregistration.k8s.io/v1, kind: APIService, spec: `
+		of, placeholder = `service: {namespace: ns, name: s}`, `caBundle: Cg==`
+	)
+	conversion := func(config string) string {
+		return definition + `{conversion: {webhook: {clientConfig: {` + config + `}}}}`
+	}
 	for name, c := range map[string]struct {
 		wanted, live string
-		want         []Pointer
+		want         []string
 	}{
 		"webhooks, by their names": {
-			wanted: `{` + webhooks + `, "webhooks": [
-				{"name": "none", "clientConfig": {"service": {"namespace": "n", "name": "s", "port": 2}}},
-				{"name": "moved", "clientConfig": {"service": {"namespace": "n", "name": "other"}}},
-				{"name": "new", "clientConfig": {"url": "https://u"}}, {"name": "nonsense", "clientConfig": "x"}, "nonsense",
-				{"name": "line", "clientConfig": {"url": "https://u", "caBundle": "Cg=="}},
-				{"name": "empty", "clientConfig": {"url": "https://u", "caBundle": ""}},
-				{"name": "given", "clientConfig": {"url": "https://u", "caBundle": "` + certificate + `"}}
-			]}`,
-			live: `{` + webhooks + `, "webhooks": [
-				{"name": "given", "clientConfig": {"url": "https://u", "caBundle": "` + certificate + `"}},
-				{"name": "empty", "clientConfig": {"url": "https://u", "caBundle": "` + certificate + `"}},
-				{"name": "line", "clientConfig": {"url": "https://u", "caBundle": "` + certificate + `"}},
-				{"name": "moved", "clientConfig": {` + of + `, "caBundle": "` + certificate + `"}},
-				{"name": "none", "clientConfig": {` + of + `, "caBundle": "YQ=="}}
-			]}`,
-			want: []Pointer{
-				{"webhooks", "0", "clientConfig", "caBundle"}, {"webhooks", "5", "clientConfig", "caBundle"},
-				{"webhooks", "6", "clientConfig", "caBundle"},
+			webhooks + `[{name: none, clientConfig: {service: {namespace: ns, name: s, port: 2}}},
+				{name: moved, clientConfig: {service: {namespace: ns, name: other}}},
+				{name: new, clientConfig: {url: "https://u"}}, {name: nonsense, clientConfig: x}, nonsense,
+				{name: line, clientConfig: {url: "https://u", ` + placeholder + `}},
+				{name: empty, clientConfig: {url: "https://u", caBundle: ""}},
+				{name: given, clientConfig: {url: "https://u", ` + bundle + `}}]`,
+			webhooks + `[{name: given, clientConfig: {url: "https://u", ` + bundle + `}},
+				{name: empty, clientConfig: {url: "https://u", ` + bundle + `}},
+				{name: line, clientConfig: {url: "https://u", ` + bundle + `}},
+				{name: moved, clientConfig: {` + of + `, ` + bundle + `}},
+				{name: none, clientConfig: {` + of + `, caBundle: YQ==}}]`,
+			[]string{
+				"webhooks/0/clientConfig/caBundle", "webhooks/5/clientConfig/caBundle", "webhooks/6/clientConfig/caBundle",
 			},
 		},
 		"a placeholder over another one": {
-			wanted: `{` + definition + `, "spec": {"conversion": {"webhook": {"clientConfig": {` + of +
-				`, "caBundle": "Cg=="}}}}}`,
-			live: `{` + definition + `, "spec": {"conversion": {"webhook": {"clientConfig": {` + of +
-				`, "caBundle": "YQ=="}}}}}`,
+			conversion(of + `, ` + placeholder), conversion(of + `, caBundle: YQ==`), nil,
 		},
 		"a conversion": {
-			wanted: `{` + definition + `, "spec": {"conversion": {"webhook": {"clientConfig": {` + of + `}}}}}`,
-			live: `{` + definition + `, "spec": {"conversion": {"webhook": {"clientConfig": {` + of + `, "caBundle": "` +
-				certificate + `"}}}}}`,
-			want: []Pointer{{"spec", "conversion", "webhook", "clientConfig", "caBundle"}},
+			conversion(of), conversion(of + `, ` + bundle), []string{"spec/conversion/webhook/clientConfig/caBundle"},
 		},
-		"no conversion any more": {
-			wanted: `{` + definition + `, "spec": {}}`,
-			live: `{` + definition + `, "spec": {"conversion": {"webhook": {"clientConfig": {` + of + `, "caBundle": "` +
-				certificate + `"}}}}}`,
-		},
+		"no conversion any more": {definition + `{}`, conversion(of + `, ` + bundle), nil},
 		"an API service": {
-			wanted: `{` + service + `, "spec": {` + of + `}}`,
-			live:   `{` + service + `, "spec": {` + of + `, "caBundle": "` + certificate + `"}}`,
-			want:   []Pointer{{"spec", "caBundle"}},
+			service + `{` + of + `}`, service + `{` + of + `, ` + bundle + `}`, []string{"spec/caBundle"},
 		},
 		"an API service that is not verified": {
-			wanted: `{` + service + `, "spec": {` + of + `, "insecureSkipTLSVerify": true}}`,
-			live:   `{` + service + `, "spec": {` + of + `, "caBundle": "` + certificate + `"}}`,
+			service + `{` + of + `, insecureSkipTLSVerify: true}`, service + `{` + of + `, ` + bundle + `}`, nil,
 		},
 		"another kind": {
-			wanted: `{"apiVersion": "v1", "kind": "APIService", "spec": {` + of + `}}`,
-			live:   `{"apiVersion": "v1", "kind": "APIService", "spec": {` + of + `, "caBundle": "` + certificate + `"}}`,
+			`apiVersion: v1, kind: APIService, spec: {` + of + `}`,
+			`apiVersion: v1, kind: APIService, spec: {` + of + `, ` + bundle + `}`, nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(c.want, Bundles(read(t, c.wanted), read(t, c.live))); diff != "" {
+			var found []string
+			for _, p := range Bundles(plugintest.Fields("{"+c.wanted+"}"), plugintest.Fields("{"+c.live+"}")) {
+				found = append(found, strings.Join(p, "/"))
+			}
+			if diff := cmp.Diff(c.want, found); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
@@ -209,90 +170,65 @@ func TestBundles(t *testing.T) {
 
 func TestAutoscalers(t *testing.T) {
 	t.Parallel()
-	scaler := func(apiVersion, kind, name string) unstructured.Unstructured {
-		return unstructured.Unstructured{Object: fields{"spec": fields{
-			"scaleTargetRef": fields{"apiVersion": apiVersion, "kind": kind, "name": name},
-		}}}
+	scaler := func(more, target string) *unstructured.Unstructured {
+		return plugintest.Object(`{` + more + `, spec: {scaleTargetRef: {` + target + `}}}`)
 	}
-	going := scaler("apps/v1", "Deployment", "going")
-	now := metav1.Now()
-	going.SetDeletionTimestamp(&now)
-	dropped := scaler("apps/v1", "Deployment", "unscaled")
-	dropped.SetName("dropped")
-	coming, elsewhere := scaler("apps/v1", "Deployment", "soon"), scaler("apps/v1", "Deployment", "b")
-	for o, namespace := range map[*unstructured.Unstructured]string{&coming: "n", &elsewhere: "other"} {
-		o.SetAPIVersion("autoscaling/v2")
-		o.SetKind(Kind.Kind)
-		o.SetNamespace(namespace)
+	const deployment, rose = `apiVersion: apps/v1, kind: Deployment, `, `apiVersion: roses.example.org/v1, kind: Rose, `
+	of := func(namespace, target string) *unstructured.Unstructured {
+		return scaler(`apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {namespace: `+namespace+`}`,
+			deployment+target)
 	}
+	coming, elsewhere := of("ns", `name: soon`), of("other", `name: b`)
 	list := &unstructured.UnstructuredList{Items: []unstructured.Unstructured{
-		scaler("apps/v1", "Deployment", "web"), scaler("roses.example.org/v1", "Rose", "web"), going, dropped,
-		{Object: fields{}},
+		*scaler(`metadata: {}`, deployment+`name: web`), *scaler(`metadata: {}`, rose+`name: web`),
+		*scaler(`metadata: {deletionTimestamp: "2026-01-01T00:00:00Z"}`, deployment+`name: going`),
+		*scaler(`metadata: {name: dropped}`, deployment+`name: unscaled`), {Object: fields{}},
 	}}
-	o := func(apiVersion, kind, name string, replicas any) fields {
-		out := fields{
-			"apiVersion": apiVersion, "kind": kind, "metadata": fields{"namespace": "n", "name": name}, "spec": fields{},
-		}
-		if replicas != nil {
-			out["spec"] = fields{"replicas": replicas}
-		}
-		return out
-	}
-	deployment := func(name string, replicas ...int64) fields {
-		if len(replicas) == 0 {
-			return o("apps/v1", "Deployment", name, nil)
-		}
-		return o("apps/v1", "Deployment", name, replicas[0])
-	}
 	notFound := apierrors.NewNotFound(schema.GroupResource{}, "")
 	forbidden := apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no"))
+	const one, three, none, unset = `, spec: {replicas: 1}`, `, spec: {replicas: 3}`, `, spec: {replicas: 0}`, `, spec: {}`
+	const newRose, other = `apiVersion: roses.example.org/v2, kind: Rose, `, `apiVersion: v1, kind: Deployment, `
+	named := func(name string) string { return `metadata: {namespace: ns, name: ` + name + `}` }
 	for name, c := range map[string]struct {
-		wanted, live fields
-		err          error
-		want         bool
-		asks         int
-		fails        bool
+		o, wanted, live string
+		err             error
+		want            bool
+		asks            int
+		fails           bool
 	}{
-		"scaled": {deployment("web", 1), deployment("web", 3), nil, true, 1, false},
-		"another kind": {
-			o("roses.example.org/v2", "Rose", "web", int64(1)), o("roses.example.org/v2", "Rose", "web", int64(3)), nil,
-			true, 1, false,
-		},
-		"not named": {deployment("web"), deployment("web", 3), nil, true, 1, false},
-		"another group": {
-			o("v1", "Deployment", "web", int64(1)), o("v1", "Deployment", "web", int64(3)), nil, false, 1, false,
-		},
-		"another name":  {deployment("b", 1), deployment("b", 3), nil, false, 1, false},
-		"going":         {deployment("going", 1), deployment("going", 3), nil, false, 1, false},
-		"dropped":       {deployment("unscaled", 1), deployment("unscaled", 3), nil, false, 1, false},
-		"about to come": {deployment("soon"), deployment("soon", 3), nil, true, 1, false},
-		"the same":      {deployment("web", 3), deployment("web", 3), nil, false, 0, false},
-		"the default":   {deployment("web"), deployment("web", 1), nil, false, 0, false},
-		"none wanted":   {deployment("web", 0), deployment("web", 3), nil, false, 0, false},
-		"none found":    {deployment("web", 1), deployment("web", 0), nil, false, 0, false},
-		"no namespace": {deployment("web", 1), fields{
-			"apiVersion": "apps/v1", "kind": "Deployment", "metadata": fields{"name": "web"},
-			"spec": fields{"replicas": int64(3)},
-		}, nil, false, 0, false},
-		"no replicas":   {o("v1", "ConfigMap", "web", nil), o("v1", "ConfigMap", "web", nil), nil, false, 0, false},
-		"not served":    {deployment("web", 1), deployment("web", 3), notFound, false, 1, false},
-		"no permission": {deployment("web", 1), deployment("web", 3), forbidden, false, 1, false},
-		"an error":      {deployment("web", 1), deployment("web", 3), errors.New("x"), false, 2, true},
+		"scaled":        {deployment + named("web"), one, three, nil, true, 1, false},
+		"another kind":  {newRose + named("web"), one, three, nil, true, 1, false},
+		"not named":     {deployment + named("web"), unset, three, nil, true, 1, false},
+		"another group": {other + named("web"), one, three, nil, false, 1, false},
+		"another name":  {deployment + named("b"), one, three, nil, false, 1, false},
+		"going":         {deployment + named("going"), one, three, nil, false, 1, false},
+		"dropped":       {deployment + named("unscaled"), one, three, nil, false, 1, false},
+		"about to come": {deployment + named("soon"), unset, three, nil, true, 1, false},
+		"the same":      {deployment + named("web"), three, three, nil, false, 0, false},
+		"the default":   {deployment + named("web"), unset, one, nil, false, 0, false},
+		"none wanted":   {deployment + named("web"), none, three, nil, false, 0, false},
+		"none found":    {deployment + named("web"), one, none, nil, false, 0, false},
+		"no namespace":  {deployment + `metadata: {name: web}`, one, three, nil, false, 0, false},
+		"no replicas":   {`apiVersion: v1, kind: ConfigMap, ` + named("web"), unset, unset, nil, false, 0, false},
+		"not served":    {deployment + named("web"), one, three, notFound, false, 1, false},
+		"no permission": {deployment + named("web"), one, three, forbidden, false, 1, false},
+		"an error":      {deployment + named("web"), one, three, errors.New("x"), false, 2, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			asked := 0
 			a := NewAutoscalers(func(_ context.Context, namespace string) (*unstructured.UnstructuredList, error) {
-				if asked++; namespace != "n" {
+				if asked++; namespace != "ns" {
 					t.Errorf("expected the namespace of the object, but found %s", namespace)
 				}
 				return list, c.err
 			}, Changes{
-				Wanted:  []*unstructured.Unstructured{&coming, &elsewhere},
-				Dropped: func(namespace, name string) bool { return namespace == "n" && name == "dropped" },
+				Wanted:  []*unstructured.Unstructured{coming, elsewhere},
+				Dropped: func(namespace, name string) bool { return namespace == "ns" && name == "dropped" },
 			})
 			for range 2 {
-				found, err := a.Scale(t.Context(), runtime.DeepCopyJSON(c.wanted), c.live)
+				found, err := a.Scale(t.Context(),
+					plugintest.Fields("{"+c.o+c.wanted+"}"), plugintest.Fields("{"+c.o+c.live+"}"))
 				if found != c.want || (err != nil) != c.fails {
 					t.Errorf("expected %t, but found %t, %v", c.want, found, err)
 				}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 )
 
 type fields = map[string]any
@@ -21,13 +22,8 @@ func applied(manager, set string) metav1.ManagedFieldsEntry {
 }
 
 func live(entries ...metav1.ManagedFieldsEntry) *unstructured.Unstructured {
-	o := &unstructured.Unstructured{Object: fields{
-		"metadata": fields{"finalizers": []any{"ours", "theirs"}},
-		"spec": fields{
-			"selector": fields{"app": "a"}, "size": "1", "theirs": "x",
-			"ports": []any{fields{"port": int64(80), "name": "http"}, fields{"port": int64(81)}},
-		},
-	}}
+	o := plugintest.Object(`{metadata: {finalizers: [ours, theirs]}, spec: {selector: {app: a}, size: "1", theirs: x,
+		ports: [{port: 80, name: http}, {port: 81}]}}`)
 	o.SetManagedFields(entries)
 	return o
 }
@@ -57,19 +53,12 @@ func TestFields(t *testing.T) {
 		"metadata.finalizers.-1": {false, false},
 	} {
 		at := strings.Split(path, ".")
-		if got := Owns(o, at); got != want.owned {
-			t.Errorf("%s: expected it to be our own: %t, but found %t", path, want.owned, got)
-		}
-		if got := IsWhole(o, at); got != want.whole {
-			t.Errorf("%s: expected it to be one value: %t, but found %t", path, want.whole, got)
+		if owned, whole := Owns(o, at), IsWhole(o, at); owned != want.owned || whole != want.whole {
+			t.Errorf("%s: expected it to be our own and one value: %+v, but found %t, %t", path, want, owned, whole)
 		}
 	}
-	part := fields{
-		"metadata": fields{"finalizers": []any{"ours"}},
-		"spec": fields{
-			"selector": fields{"app": "a"}, "size": "1", "ports": []any{fields{"port": int64(80), "name": "http"}},
-		},
-	}
+	part := plugintest.Fields(`{metadata: {finalizers: [ours]}, spec: {selector: {app: a}, size: "1",
+		ports: [{port: 80, name: http}]}}`)
 	if diff := cmp.Diff(part, OwnPart(o)); diff != "" {
 		t.Errorf("our own part: -want +got:\n%s", diff)
 	}
@@ -87,12 +76,11 @@ func TestFields(t *testing.T) {
 func TestShared(t *testing.T) {
 	t.Parallel()
 	const both, less = `{"f:spec":{"f:size":{},"f:theirs":{}}}`, `{"f:spec":{"f:size":{}}}`
-	status := metav1.ManagedFieldsEntry{
-		Manager: "controller", Operation: metav1.ManagedFieldsOperationUpdate, Subresource: "status",
-		FieldsV1: metav1.NewFieldsV1(both),
-	}
+	status := applied("controller", both)
+	status.Operation, status.Subresource = metav1.ManagedFieldsOperationUpdate, "status"
 	another := applied("another", `{"f:spec":{"f:theirs":{},"f:selector":{}}}`)
-	before, after := live(applied(owner.FieldManager, both), another, status), live(applied(owner.FieldManager, less), another, status)
+	before := live(applied(owner.FieldManager, both), another, status)
+	after := live(applied(owner.FieldManager, less), another, status)
 	if !HasShared(before) || HasShared(after) {
 		t.Error("only the fields of two managers are shared")
 	}
@@ -110,7 +98,8 @@ func TestShared(t *testing.T) {
 	}
 	changed := live(another)
 	changed.Object["spec"].(fields)["theirs"] = "y"
-	if Recorded(record, changed) != nil || Recorded(record, nil) != nil || Recorded("", after) != nil || Record(after, nil) != "" {
+	if Recorded(record, changed) != nil || Recorded(record, nil) != nil || Recorded("", after) != nil ||
+		Record(after, nil) != "" {
 		t.Error("a field changed since counts as the dropped one")
 	}
 
@@ -119,7 +108,8 @@ func TestShared(t *testing.T) {
 		t.Fatal(err)
 	}
 	given := live(entries...)
-	if IsWhole(given, []string{"spec", "theirs"}) != Owns(given, []string{"spec", "theirs"}) || !IsWhole(given, []string{"spec", "selector"}) {
+	theirs, selector := []string{"spec", "theirs"}, []string{"spec", "selector"}
+	if IsWhole(given, theirs) != Owns(given, theirs) || !IsWhole(given, selector) {
 		t.Errorf("expected the field to be left to this manager alone, but found %v", entries)
 	}
 	if len(Shared(given, after, nil)) > 0 {
@@ -135,7 +125,8 @@ func TestShared(t *testing.T) {
 func TestRecordIsBounded(t *testing.T) {
 	t.Parallel()
 	set := `{"f:data":{"f:` + strings.Repeat("x", maxShared) + `":{}}}`
-	before, after := live(applied(owner.FieldManager, set), applied("another", set)), live(applied("another", set))
+	after := live(applied("another", set))
+	before := live(applied(owner.FieldManager, set), applied("another", set))
 	if found := Shared(before, after, nil); len(found) != 1 || Record(after, found) != "" {
 		t.Errorf("expected shared fields without a record, but found %v", found)
 	}

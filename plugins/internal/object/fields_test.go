@@ -4,17 +4,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 )
 
 // TestFields: a field of another shape counts as missing.
 func TestFields(t *testing.T) {
 	t.Parallel()
-	in := map[string]any{
-		"text": "a", "number": int64(7), "maps": []any{map[string]any{"a": "b"}, "c", nil}, "map": map[string]any{},
-	}
+	in := plugintest.Fields(`{text: a, number: 7, maps: [{a: b}, c, null], map: {}}`)
 	for _, name := range []string{"text", "number", "maps", "map", "none"} {
 		n, ok := object.Number(in, name)
 		if text := object.Text(in, name); (text == "a") != (name == "text") || text != "" && text != "a" {
@@ -35,12 +33,9 @@ func TestFields(t *testing.T) {
 func TestConditions(t *testing.T) {
 	t.Parallel()
 	seven := int64(7)
-	o := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"conditions": []any{
-		"nonsense",
-		map[string]any{"type": "Ready", "status": "False", "reason": "No", "message": "because", "observedGeneration": seven},
-		map[string]any{"type": "Ready", "status": "True"},
-		map[string]any{"type": "Done", "status": "True", "reason": 7},
-	}}}}
+	o := plugintest.Object(`{status: {conditions: [nonsense,
+		{type: Ready, status: "False", reason: "No", message: because, observedGeneration: 7},
+		{type: Ready, status: "True"}, {type: Done, status: "True", reason: 7}]}}`)
 	want := []object.Condition{
 		{Type: "Ready", Status: "False", Reason: "No", Message: "because", Generation: &seven},
 		{Type: "Ready", Status: "True"}, {Type: "Done", Status: "True"},
@@ -56,17 +51,12 @@ func TestConditions(t *testing.T) {
 			t.Errorf("%s: expected %t, but found %t", kind, want, ok)
 		}
 	}
-	for _, c := range []struct {
-		condition object.Condition
-		want      string
-	}{
-		{object.Condition{Reason: "No", Message: "because"}, "No: because"},
-		{object.Condition{Reason: "No"}, "No"},
-		{object.Condition{Message: "because"}, "because"},
-		{object.Condition{Type: "Ready", Status: "Unknown"}, "its condition Ready is Unknown"},
+	for want, c := range map[string]object.Condition{
+		"No: because": {Reason: "No", Message: "because"}, "No": {Reason: "No"}, "because": {Message: "because"},
+		"its condition Ready is Unknown": {Type: "Ready", Status: "Unknown"},
 	} {
-		if got := c.condition.String(); got != c.want {
-			t.Errorf("expected %q, but found %q", c.want, got)
+		if got := c.String(); got != want {
+			t.Errorf("expected %q, but found %q", want, got)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package objectjob_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,16 +12,22 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-func reference(apiVersion, name, uid string) managedresource.ObjectReference {
-	return managedresource.ObjectReference{
-		APIVersion: apiVersion, Kind: "A", Namespace: "n", Name: name, UID: types.UID(uid),
+// entry is an entry of an inventory, as in "g/v1 name uid hash".
+func entry(text string) managedresource.ManagedResourceStatus {
+	parts := append(strings.Split(text, " "), "", "")
+	return managedresource.ManagedResourceStatus{
+		Policy: managedresource.PolicyManage, Applied: parts[3],
+		Resource: managedresource.ObjectReference{
+			APIVersion: parts[0], Kind: "A", Namespace: "n", Name: parts[1], UID: types.UID(parts[2]),
+		},
 	}
 }
 
-func entry(apiVersion, name, uid, applied string) managedresource.ManagedResourceStatus {
-	return managedresource.ManagedResourceStatus{
-		Policy: managedresource.PolicyManage, Resource: reference(apiVersion, name, uid), Applied: applied,
+func entries(texts ...string) (all []managedresource.ManagedResourceStatus) {
+	for _, text := range texts {
+		all = append(all, entry(text))
 	}
+	return all
 }
 
 func key(name string) object.Key {
@@ -29,51 +36,47 @@ func key(name string) object.Key {
 
 func TestInventory(t *testing.T) {
 	t.Parallel()
-	// What an expectation says of these counts for nothing.
-	expected := func(apiVersion, name string) managedresource.ManagedResourceStatus {
-		return entry(apiVersion, name, "other", "other")
-	}
 	same := func(string) bool { return false }
 	stale := func(string) bool { return true }
-	old := []managedresource.ManagedResourceStatus{entry("g/v1", "a", "1", "hash"), entry("g/v1", "b", "2", "hash")}
 	for name, c := range map[string]struct {
 		reason string
 		do     func(*objectjob.Inventory)
 		want   []managedresource.ManagedResourceStatus
 	}{
+		// What an expectation says of uid and hash counts for nothing.
 		"expect the same": {
-			reason: "what is known of an object stays, also in another version of its API",
-			do:     func(l *objectjob.Inventory) { l.Expect(expected("g/v2", "a"), same) },
-			want:   []managedresource.ManagedResourceStatus{entry("g/v2", "a", "1", "hash"), entry("g/v1", "b", "2", "hash")},
+			"what is known of an object stays, also in another version of its API",
+			func(l *objectjob.Inventory) { l.Expect(entry("g/v2 a other other"), same) },
+			entries("g/v2 a 1 hash", "g/v1 b 2 hash"),
 		},
 		"expect another": {
-			reason: "what was applied is not known any more, the uid is",
-			do:     func(l *objectjob.Inventory) { l.Expect(expected("g/v1", "a"), stale) },
-			want:   []managedresource.ManagedResourceStatus{entry("g/v1", "a", "1", ""), entry("g/v1", "b", "2", "hash")},
+			"what was applied is not known any more, the uid is",
+			func(l *objectjob.Inventory) { l.Expect(entry("g/v1 a other other"), stale) },
+			entries("g/v1 a 1", "g/v1 b 2 hash"),
 		},
 		"expect a new one": {
-			reason: "the entry comes before the object",
-			do:     func(l *objectjob.Inventory) { l.Expect(expected("g/v1", "c"), stale) },
-			want:   append(old[:2:2], entry("g/v1", "c", "", "")),
+			"the entry comes before the object",
+			func(l *objectjob.Inventory) { l.Expect(entry("g/v1 c other other"), stale) },
+			entries("g/v1 a 1 hash", "g/v1 b 2 hash", "g/v1 c"),
 		},
 		"applied": {
-			reason: "a new instance replaces the old one",
-			do:     func(l *objectjob.Inventory) { l.Applied(reference("g/v1", "a", "9"), "new") },
-			want:   []managedresource.ManagedResourceStatus{entry("g/v1", "a", "9", "new"), entry("g/v1", "b", "2", "hash")},
+			"a new instance replaces the old one",
+			func(l *objectjob.Inventory) { l.Applied(entry("g/v1 a 9").Resource, "new") },
+			entries("g/v1 a 9 new", "g/v1 b 2 hash"),
 		},
 		"gone": {
-			reason: "only what was seen gone is forgotten, and the rest can still be found",
-			do: func(l *objectjob.Inventory) {
+			"only what was seen gone is forgotten, and the rest can still be found",
+			func(l *objectjob.Inventory) {
 				l.Gone(key("a"))
 				l.Gone(key("unknown"))
-				l.Applied(reference("g/v1", "b", "3"), "new")
+				l.Applied(entry("g/v1 b 3").Resource, "new")
 			},
-			want: []managedresource.ManagedResourceStatus{entry("g/v1", "b", "3", "new")},
+			entries("g/v1 b 3 new"),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := objectjob.NewInventory(old)
+			l := objectjob.NewInventory(entries("g/v1 a 1 hash", "g/v1 b 2 hash"))
 			c.do(l)
 			if diff := cmp.Diff(c.want, l.Entries()); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", c.reason, diff)
@@ -84,11 +87,8 @@ func TestInventory(t *testing.T) {
 
 func TestWithout(t *testing.T) {
 	t.Parallel()
-	l := objectjob.NewInventory([]managedresource.ManagedResourceStatus{
-		entry("g/v1", "a", "1", ""), entry("g/v1", "b", "2", ""), entry("g/v2", "b", "3", ""),
-	})
-	want := []managedresource.ManagedResourceStatus{entry("g/v2", "b", "3", "")}
-	if diff := cmp.Diff(want, l.Without(map[object.Key]bool{key("a"): true})); diff != "" {
+	l := objectjob.NewInventory(entries("g/v1 a 1", "g/v1 b 2", "g/v2 b 3"))
+	if diff := cmp.Diff(entries("g/v2 b 3"), l.Without(map[object.Key]bool{key("a"): true})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }

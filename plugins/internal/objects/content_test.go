@@ -4,16 +4,19 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
 // TestContent: the metadata set by the API server is no content.
 func TestContent(t *testing.T) {
 	t.Parallel()
-	o := of("v1", "A", fields{"metadata": fields{"name": "a", "labels": fields{"a": "b"}}, "spec": "x"})
+	o := plugintest.Object(`{apiVersion: v1, kind: A, metadata: {name: a, labels: {a: b}}, spec: x}`)
 	written := o.DeepCopy()
-	metadata := written.Object["metadata"].(fields)
+	metadata := object.Child(written.Object, "metadata")
 	for _, name := range []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp"} {
 		metadata[name] = "set"
 	}
@@ -24,7 +27,7 @@ func TestContent(t *testing.T) {
 	if got := string(Document(written)); got != want || Document(nil) != nil {
 		t.Errorf("expected %s, but found %s", want, got)
 	}
-	metadata["labels"] = fields{"a": "c"}
+	object.Child(metadata, "labels")["a"] = "c"
 	if Same(o, written) {
 		t.Error("a label makes no difference")
 	}
@@ -32,27 +35,41 @@ func TestContent(t *testing.T) {
 
 func TestCalled(t *testing.T) {
 	t.Parallel()
-	at := func(name string) fields { return fields{"service": fields{"namespace": "ns", "name": name}} }
-	conversion := func(strategy string) fields {
-		return fields{"spec": fields{"conversion": fields{"strategy": strategy, "webhook": fields{"clientConfig": at("s")}}}}
-	}
+	const (
+		api        = `apiregistration.k8s.io/v1, kind: APIService`
+		definition = `apiextensions.k8s.io/v1, kind: CustomResourceDefinition`
+		webhooks   = `admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration`
+		at         = `{service: {namespace: ns, name: s}}`
+		conversion = `webhook: {clientConfig: ` + at + `}`
+	)
 	service := []object.Key{{Kind: "Service", Namespace: "ns", Name: "s"}}
-	for name, c := range map[string]struct {
-		apiVersion, kind string
-		more             fields
-		want             []object.Key
-	}{
-		"webhooks": {"admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", fields{
-			"webhooks": []any{fields{"clientConfig": fields{"url": "https://x"}}, "nonsense", fields{"clientConfig": at("s")}},
-		}, service},
-		"API":                {"apiregistration.k8s.io/v1", "APIService", fields{"spec": at("s")}, service},
-		"local API":          {"apiregistration.k8s.io/v1", "APIService", fields{"spec": fields{}}, nil},
-		"conversion":         {"apiextensions.k8s.io/v1", "CustomResourceDefinition", conversion("Webhook"), service},
-		"conversion not set": {"apiextensions.k8s.io/v1", "CustomResourceDefinition", conversion("None"), nil},
-		"other":              {"v1", "ConfigMap", fields{"spec": at("s")}, nil},
+	for o, want := range map[string][]object.Key{
+		webhooks + `, webhooks: [{clientConfig: {url: "https://x"}}, nonsense, {clientConfig: ` + at + `}]`: service,
+		api + `, spec: ` + at:      service,
+		api + `, spec: {}`:         nil,
+		`v1, kind: A, spec: ` + at: nil,
+		definition + `, spec: {conversion: {strategy: Webhook, ` + conversion + `}}`: service,
+		definition + `, spec: {conversion: {strategy: None, ` + conversion + `}}`:    nil,
 	} {
-		if diff := cmp.Diff(c.want, Called(of(c.apiVersion, c.kind, c.more))); diff != "" {
-			t.Errorf("%s: -want +got:\n%s", name, diff)
+		if diff := cmp.Diff(want, Called(plugintest.Object("{apiVersion: "+o+"}"))); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", o, diff)
+		}
+	}
+}
+
+func TestDefined(t *testing.T) {
+	t.Parallel()
+	v1 := schema.GroupVersion{Group: "example.org", Version: "v1"}
+	widgets := []Kind{{v1.WithKind("Widget"), target.Mapping{Resource: v1.WithResource("widgets"), Namespaced: true}}}
+	for o, want := range map[string][]Kind{
+		`apiextensions.k8s.io/v1, kind: CustomResourceDefinition, spec: {group: example.org, scope: Namespaced,
+			names: {kind: Widget, plural: widgets},
+			versions: [{name: v1, served: true}, {name: v0, served: false}, nonsense]}`: widgets,
+		`apiextensions.k8s.io/v1, kind: CustomResourceDefinition, spec: nonsense`: nil,
+		`v1, kind: ConfigMap`: nil,
+	} {
+		if diff := cmp.Diff(want, Defined(plugintest.Object("{apiVersion: "+o+"}"))); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", o, diff)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func Defined(o *unstructured.Unstructured) []Kind {
 
 // DefinedKind returns the kind of a CustomResourceDefinition in any version.
 func DefinedKind(definition *unstructured.Unstructured) schema.GroupKind {
-	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
-	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
-	return schema.GroupKind{Group: group, Kind: kind}
+	return schema.GroupKind{
+		Group: object.Text(definition.Object, "spec", "group"), Kind: object.Text(definition.Object, "spec", "names", "kind"),
+	}
 }

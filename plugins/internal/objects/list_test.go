@@ -31,12 +31,12 @@ func TestList(t *testing.T) {
 		// requests and found are their numbers.
 		requests, found int
 	}{
-		"few":        {reason: "each is read", wanted: 3, pages: [][]string{names(3)}},
-		"many":       {reason: "one list has all", wanted: 4, pages: [][]string{names(9)}, requests: 1, found: 4},
-		"two pages":  {reason: "the second has the rest", wanted: 4, pages: [][]string{names(2), names(9), names(9)}, requests: 2, found: 4},
-		"last page":  {reason: "some do not exist", wanted: 4, pages: [][]string{names(2), {"other"}}, requests: 2, found: 2},
-		"no end":     {reason: "a list costs no more than its objects", wanted: 4, pages: make([][]string, 9), requests: 4},
-		"unreadable": {reason: "the error shows again at the objects", wanted: 4, pages: [][]string{nil}, err: errors.New("no"), requests: 1},
+		"few":        {"each is read", 3, [][]string{names(3)}, nil, 0, 0},
+		"many":       {"one list has all", 4, [][]string{names(9)}, nil, 1, 4},
+		"two pages":  {"the second has the rest", 4, [][]string{names(2), names(9), names(9)}, nil, 2, 4},
+		"last page":  {"some do not exist", 4, [][]string{names(2), {"other"}}, nil, 2, 2},
+		"no end":     {"a list costs no more than its objects", 4, make([][]string, 9), nil, 4, 0},
+		"unreadable": {"the error shows again at the objects", 4, [][]string{nil}, errors.New("no"), 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -48,12 +48,13 @@ func TestList(t *testing.T) {
 			list := func(
 				_ context.Context, _ target.Mapping, namespace string, options metav1.ListOptions,
 			) ([]unstructured.Unstructured, string, error) {
-				if namespace != "ns" || options.LabelSelector != "a=b" || options.Continue != fmt.Sprint("page-", requests) && requests > 0 {
+				if namespace != "ns" || options.LabelSelector != "a=b" ||
+					options.Continue != fmt.Sprint("page-", requests) && requests > 0 {
 					t.Errorf("unexpected list of %s with %+v", namespace, options)
 				}
 				var page []unstructured.Unstructured
 				for _, name := range c.pages[requests] {
-					o := unstructured.Unstructured{Object: fields{}}
+					o := unstructured.Unstructured{Object: map[string]any{}}
 					o.SetName(name)
 					page = append(page, o)
 				}
@@ -75,7 +76,8 @@ func TestList(t *testing.T) {
 				}
 			}
 			if requests != c.requests || found != c.found {
-				t.Errorf("%s: expected %d requests and %d objects, but found %d and %d", c.reason, c.requests, c.found, requests, found)
+				t.Errorf("%s: expected %d requests and %d objects, but found %d and %d",
+					c.reason, c.requests, c.found, requests, found)
 			}
 		})
 	}

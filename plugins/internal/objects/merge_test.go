@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/runtime"
 	"pgregory.net/rapid"
@@ -20,56 +21,44 @@ func jsonObject() *rapid.Generator[map[string]any] {
 
 func TestMerge(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		reason                       string
-		base, more, filled, overlaid fields
-	}{
+	const full = `{s: x, l: [x], m: {x: x}, n: x}`
+	for name, c := range map[string]struct{ reason, base, more, filled, overlaid string }{
 		"missing": {
-			reason: "both take what is not there, even if it is empty, but for nulls",
-			base:   fields{}, more: fields{"a": int64(1), "b": fields{}, "c": nil},
-			filled: fields{"a": int64(1), "b": fields{}}, overlaid: fields{"a": int64(1), "b": fields{}},
+			"both take what is not there, even if it is empty, but for nulls",
+			`{}`, `{a: 1, b: {}, c: null}`, `{a: 1, b: {}}`, `{a: 1, b: {}}`,
 		},
 		"different": {
-			reason: "fill leaves values, overlay takes those of the manifest; what it does not name stays",
-			base:   fields{"m": fields{"a": "live", "b": "live"}}, more: fields{"m": fields{"a": "manifest", "c": "manifest"}},
-			filled:   fields{"m": fields{"a": "live", "b": "live", "c": "manifest"}},
-			overlaid: fields{"m": fields{"a": "manifest", "b": "live", "c": "manifest"}},
+			"fill leaves values, overlay takes those of the manifest; what it does not name stays",
+			`{m: {a: live, b: live}}`, `{m: {a: manifest, c: manifest}}`,
+			`{m: {a: live, b: live, c: manifest}}`, `{m: {a: manifest, b: live, c: manifest}}`,
 		},
 		// Rule (manifest.md#update-strategies): `mergeOverwrite` replaces lists.
-		"lists": {
-			reason: "lists are values, not merged", base: fields{"l": []any{"live"}}, more: fields{"l": []any{"manifest"}},
-			filled: fields{"l": []any{"live"}}, overlaid: fields{"l": []any{"manifest"}},
-		},
+		"lists": {"lists are values, not merged", `{l: [live]}`, `{l: [manifest]}`, `{l: [live]}`, `{l: [manifest]}`},
 		"empty in the object": {
-			reason: "an empty value says nothing",
-			base:   fields{"s": "", "l": []any{}, "m": fields{}, "n": nil}, more: fields{"s": "x", "l": []any{"x"}, "m": fields{"x": "x"}, "n": "x"},
-			filled: fields{"s": "x", "l": []any{"x"}, "m": fields{"x": "x"}, "n": "x"}, overlaid: fields{"s": "x", "l": []any{"x"}, "m": fields{"x": "x"}, "n": "x"},
+			"an empty value says nothing", `{s: "", l: [], m: {}, n: null}`, full, full, full,
 		},
 		// Rule (manifest.md#update-strategies): `mergeOverwrite` overwrites nothing with an empty value.
 		"empty in the manifest": {
-			reason: "an empty value overwrites nothing",
-			base:   fields{"s": "x", "l": []any{"x"}, "m": fields{"x": "x"}, "n": "x"}, more: fields{"s": "", "l": []any{}, "m": fields{}, "n": nil},
-			filled: fields{"s": "x", "l": []any{"x"}, "m": fields{"x": "x"}, "n": "x"}, overlaid: fields{"s": "x", "l": []any{"x"}, "m": fields{"x": "x"}, "n": "x"},
+			"an empty value overwrites nothing", full, `{s: "", l: [], m: {}, n: null}`, full, full,
 		},
 		// Rule (manifest.md#update-strategies): For `mergeOverwrite` `0` and `false` are not empty.
 		"zero and false": {
-			reason: "no replicas are a number of replicas",
-			base:   fields{"scaled": int64(0), "on": true}, more: fields{"scaled": int64(3), "on": false},
-			filled: fields{"scaled": int64(0), "on": true}, overlaid: fields{"scaled": int64(3), "on": false},
+			"no replicas are a number of replicas", `{scaled: 0, "on": true}`, `{scaled: 3, "on": false}`,
+			`{scaled: 0, "on": true}`, `{scaled: 3, "on": false}`,
 		},
 		"other types": {
-			reason: "a value of another type is a value",
-			base:   fields{"a": "x", "b": fields{"x": "x"}}, more: fields{"a": fields{"y": "y"}, "b": "y"},
-			filled: fields{"a": "x", "b": fields{"x": "x"}}, overlaid: fields{"a": fields{"y": "y"}, "b": "y"},
+			"a value of another type is a value", `{a: x, b: {x: x}}`, `{a: {z: z}, b: z}`,
+			`{a: x, b: {x: x}}`, `{a: {z: z}, b: z}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := Fill(c.base, c.more); !reflect.DeepEqual(got, c.filled) {
-				t.Errorf("%s: fill: expected %v, but found %v", c.reason, c.filled, got)
+			base, more := plugintest.Fields(c.base), plugintest.Fields(c.more)
+			if diff := cmp.Diff(plugintest.Fields(c.filled), Fill(base, more)); diff != "" {
+				t.Errorf("%s: fill: -want +got:\n%s", c.reason, diff)
 			}
-			if got := Overlay(c.base, c.more); !reflect.DeepEqual(got, c.overlaid) {
-				t.Errorf("%s: overlay: expected %v, but found %v", c.reason, c.overlaid, got)
+			if diff := cmp.Diff(plugintest.Fields(c.overlaid), Overlay(base, more)); diff != "" {
+				t.Errorf("%s: overlay: -want +got:\n%s", c.reason, diff)
 			}
 		})
 	}
@@ -81,7 +70,9 @@ func TestMergeProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		base, more := jsonObject().Draw(t, "base"), jsonObject().Draw(t, "more")
 		baseBefore, moreBefore := runtime.DeepCopyJSON(base), runtime.DeepCopyJSON(more)
-		for name, merge := range map[string]func(a, b map[string]any) map[string]any{"fill": Fill, "overlay": Overlay, "patched": Patched} {
+		for name, merge := range map[string]func(a, b map[string]any) map[string]any{
+			"fill": Fill, "overlay": Overlay, "patched": Patched,
+		} {
 			once := merge(base, more)
 			if again := merge(once, more); !reflect.DeepEqual(once, again) {
 				t.Fatalf("%s: once %v, twice %v", name, once, again)
@@ -175,7 +166,8 @@ func documents(depth int, withNull bool) *rapid.Generator[map[string]any] {
 		if withNull {
 			leaves = append(leaves, nil)
 		}
-		for _, name := range rapid.SliceOfDistinct(rapid.SampledFrom([]string{"a", "b", "map"}), rapid.ID).Draw(t, "names") {
+		names := rapid.SampledFrom([]string{"a", "b", "map"})
+		for _, name := range rapid.SliceOfDistinct(names, rapid.ID).Draw(t, "names") {
 			if name != "map" {
 				document[name] = rapid.SampledFrom(leaves).Draw(t, name)
 			} else if depth > 0 {

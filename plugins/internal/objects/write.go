@@ -38,7 +38,8 @@ func Delete(ctx context.Context, objects dynamic.ResourceInterface, o metav1.Obj
 	})
 }
 
-// Patch changes an object by a patch if it still has its uid: any other object of its name is refused with a conflict.
+// Patch changes an object by a patch if it still has its uid. For any other object of its name the API server says that
+// the uid is invalid.
 func Patch(
 	ctx context.Context, in dynamic.ResourceInterface, o metav1.Object, kind types.PatchType, patch map[string]any,
 	dryRun ...string,

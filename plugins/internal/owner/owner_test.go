@@ -24,51 +24,43 @@ func TestOf(t *testing.T) {
 	by := owner.Owner{
 		Namespace: "shop", Name: "web", UpstreamLabel: upstream, Installation: "here", Accepted: []string{"before"},
 	}
+	type labels = map[string]string
+	const shop = `the deploy item "shop.web"`
 	for name, c := range map[string]struct {
 		reason string
-		labels map[string]string
+		labels labels
 		mark   string
 		want   owner.Relation
 		taken  bool
 		says   string
 	}{
-		"none":         {reason: "nobody has labelled it", want: owner.Nobodys},
-		"other labels": {reason: "they say nothing", labels: map[string]string{"app": "web"}, want: owner.Nobodys},
-		"ours": {
-			reason: "the label has namespace and name", labels: by.Labels(), want: owner.Ours,
-			says: `the deploy item "shop.web"`,
-		},
-		"marked": {
-			reason: "the mark is that of the installation", labels: by.Labels(), mark: "here", want: owner.Ours,
-			says: `the deploy item "shop.web"`,
-		},
+		"none":         {"nobody has labelled it", nil, "", owner.Nobodys, false, ""},
+		"other labels": {"they say nothing", labels{"app": "web"}, "", owner.Nobodys, false, ""},
+		"ours":         {"the label has namespace and name", by.Labels(), "", owner.Ours, false, shop},
+		"marked":       {"the mark is that of the installation", by.Labels(), "here", owner.Ours, false, shop},
 		"adopted": {
-			reason: "Landscaper has labelled it for the name", labels: map[string]string{upstream: "web"},
-			want: owner.Ours, says: `the deploy item "web"`,
+			"Landscaper has labelled it for the name", labels{upstream: "web"}, "", owner.Ours, false,
+			`the deploy item "web"`,
 		},
 		"another name": {
-			reason: "Landscaper has labelled it for another", labels: map[string]string{upstream: "db"},
-			want: owner.Others, says: `the deploy item "db"`,
+			"Landscaper has labelled it for another", labels{upstream: "db"}, "", owner.Others, false,
+			`the deploy item "db"`,
 		},
 		"other namespace": {
-			reason: "the name alone is not enough", labels: map[string]string{owner.Label: "yard.web", upstream: "web"},
-			want: owner.Others, taken: true, says: `the deploy item "yard.web"`,
+			"the name alone is not enough", labels{owner.Label: "yard.web", upstream: "web"}, "", owner.Others, true,
+			`the deploy item "yard.web"`,
 		},
-		"both": {
-			reason: "our label counts more", labels: map[string]string{owner.Label: "shop.web", upstream: "db"},
-			want: owner.Ours, says: `the deploy item "shop.web"`,
-		},
+		"both": {"our label counts more", labels{owner.Label: "shop.web", upstream: "db"}, "", owner.Ours, false, shop},
 		"empty": {
-			reason: "an empty label has an owner", labels: map[string]string{owner.Label: ""}, want: owner.Others,
-			taken: true, says: `the deploy item ""`,
+			"an empty label has an owner", labels{owner.Label: ""}, "", owner.Others, true, `the deploy item ""`,
 		},
 		"elsewhere": {
-			reason: "another control plane has an item of that name", labels: by.Labels(), mark: "there",
-			want: owner.Foreign, taken: true, says: `the deploy item "shop.web" of the installation there`,
+			"another control plane has an item of that name", by.Labels(), "there", owner.Foreign, true,
+			shop + " of the installation there",
 		},
 		"from elsewhere": {
-			reason: "the item was in that control plane itself", labels: by.Labels(), mark: "before", want: owner.Ours,
-			says: `the deploy item "shop.web" of the installation before`,
+			"the item was in that control plane itself", by.Labels(), "before", owner.Ours, false,
+			shop + " of the installation before",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

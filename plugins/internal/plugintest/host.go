@@ -88,6 +88,15 @@ func NewJob(item *landscaper.DeployItem) {
 	item.Status.JobID, item.Status.Phase = uuid.NewString(), landscaper.DeployItemPhaseInit
 }
 
+// Keep leaves the conditions of a result in an item, as the host does.
+func Keep(item *landscaper.DeployItem, result *sdktest.Result) {
+	for _, c := range result.Conditions {
+		item.Status.Conditions = append(slices.DeleteFunc(item.Status.Conditions,
+			func(old landscaper.Condition) bool { return old.Type == c.Type },
+		), landscaper.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message})
+	}
+}
+
 // SetConfig changes the provider configuration of an item.
 func (h *Host) SetConfig(item *landscaper.DeployItem, config any) {
 	h.Helper()

@@ -1,6 +1,7 @@
 package plugintest
 
 import (
+	"fmt"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -8,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
 )
 
@@ -118,6 +121,16 @@ func (w *World) Delete(resource Resource, name string) {
 	}
 }
 
+// Ready gives a Deployment the status of a ready one.
+func (w *World) Ready(name string) {
+	w.Helper()
+	generation := w.MustGet(Deployments, name).GetGeneration()
+	w.Patch(Deployments, name, fmt.Sprintf(`{"status":{"observedGeneration":%d,
+		"replicas":1,"updatedReplicas":1,"readyReplicas":1,"availableReplicas":1,"conditions":[
+		{"type":"Available","status":"True"},
+		{"type":"Progressing","status":"True","reason":"NewReplicaSetAvailable"}]}}`, generation), "status")
+}
+
 // WebhookConfiguration returns the configuration of a webhook for an operation on objects of a resource of the
 // namespace, served by a Service of the namespace.
 func (w *World) WebhookConfiguration(name, service, operation string, about Resource) map[string]any {
@@ -135,6 +148,18 @@ func (w *World) WebhookConfiguration(name, service, operation string, about Reso
 			}},
 		}},
 	}
+}
+
+// Fields reads YAML as the API server reads objects.
+func Fields(document string) map[string]any {
+	var fields map[string]any
+	utilruntime.Must(yaml.Unmarshal([]byte(document), &fields))
+	return fields
+}
+
+// Object is Fields for a whole object.
+func Object(document string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: Fields(document)}
 }
 
 // ConfigMap is one with data in the namespace.

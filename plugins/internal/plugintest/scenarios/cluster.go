@@ -15,7 +15,7 @@ import (
 // kinds are the resources in scripts.
 var kinds = []plugintest.Resource{
 	plugintest.ConfigMaps, plugintest.Secrets, plugintest.Services, plugintest.ServiceAccounts, plugintest.Namespaces,
-	plugintest.Deployments, plugintest.Jobs, plugintest.ClusterRoles, plugintest.CRDs,
+	plugintest.Deployments, plugintest.Jobs, plugintest.ClusterRoles, plugintest.CRDs, plugintest.Webhooks,
 }
 
 func (s *state) resource(name string) plugintest.Resource {
@@ -45,6 +45,17 @@ func (s *state) patch(args []string) string {
 	return ""
 }
 
+// own has an object own another one of its kind.
+func (s *state) own(args []string) string {
+	s.want(args, 3, 3)
+	resource := s.resource(args[0])
+	owner := s.host.MustGet(resource, args[1])
+	s.host.Patch(resource, args[2], fmt.Sprintf(
+		`{"metadata":{"ownerReferences":[{"apiVersion":%q,"kind":%q,"name":%q,"uid":%q}]}}`,
+		owner.GetAPIVersion(), owner.GetKind(), owner.GetName(), owner.GetUID()))
+	return ""
+}
+
 // remove deletes an object as its controller does: with its dependents in the background.
 func (s *state) remove(args []string) string {
 	s.want(args, 2, 2)
@@ -56,11 +67,7 @@ func (s *state) remove(args []string) string {
 
 func (s *state) ready(args []string) string {
 	s.want(args, 1, 1)
-	generation := s.host.MustGet(plugintest.Deployments, args[0]).GetGeneration()
-	s.host.Patch(plugintest.Deployments, args[0], fmt.Sprintf(`{"status":{"observedGeneration":%d,
-		"replicas":1,"updatedReplicas":1,"readyReplicas":1,"availableReplicas":1,"conditions":[
-		{"type":"Available","status":"True"},
-		{"type":"Progressing","status":"True","reason":"NewReplicaSetAvailable"}]}}`, generation), "status")
+	s.host.Ready(args[0])
 	return ""
 }
 

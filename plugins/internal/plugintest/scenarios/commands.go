@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
+	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
@@ -42,6 +43,7 @@ var all = map[string]func(s *state, args []string) string{
 	"move-back":    (*state).moveBack,
 	"names":        (*state).names,
 	"objects":      (*state).objects,
+	"own":          (*state).own,
 	"patch":        (*state).patch,
 	"ready":        (*state).ready,
 	"remove":       (*state).remove,
@@ -95,10 +97,10 @@ func (s *state) job(args []string) string {
 	plugintest.NewJob(s.item)
 	if i := slices.Index(args, "-hook"); i >= 0 {
 		args = slices.Delete(args, i, i+1)
-		s.keep([]landscaper.Condition{{
+		plugintest.Keep(s.item, &sdktest.Result{Conditions: []sdk.Condition{{
 			Type: hook.ConditionStarted, Status: landscaper.ConditionTrue,
 			Reason: hook.ReasonStartedByHook, Message: s.item.Status.JobID,
-		}})
+		}}})
 	}
 	return s.run(plugintest.Reconcile, args)
 }
@@ -127,23 +129,11 @@ func (s *state) run(operation plugintest.Operation, args []string) string {
 		do = s.host.Do
 	}
 	result := do(operation, s.item)
-	var reported []landscaper.Condition
-	for _, c := range result.Conditions {
-		reported = append(reported, landscaper.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message})
-	}
-	s.keep(reported)
+	plugintest.Keep(s.item, result)
 	if s.item.Status.Phase == landscaper.DeployItemPhaseInit {
 		s.item.Status.Phase = landscaper.DeployItemPhaseProgressing
 	}
 	return describe(result)
-}
-
-// keep sets conditions of the item.
-func (s *state) keep(conditions []landscaper.Condition) {
-	for _, c := range conditions {
-		s.item.Status.Conditions = append(slices.DeleteFunc(s.item.Status.Conditions,
-			func(old landscaper.Condition) bool { return old.Type == c.Type }), c)
-	}
 }
 
 // describe returns the result of a call as users see it.

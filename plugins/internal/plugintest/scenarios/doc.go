@@ -36,6 +36,7 @@
 //
 //	create FILE             creates objects
 //	patch KINDS NAME PATCH [SUBRESOURCE]
+//	own KINDS OWNER NAME    has an object own another one of its kind
 //	remove KINDS NAME       deletes an object and its dependents
 //	ready NAME              gives a Deployment the status of a ready one
 //	complete NAME [failed]  gives a Job the status of a complete or a failed one

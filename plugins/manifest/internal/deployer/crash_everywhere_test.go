@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"path"
-	"strings"
+	"slices"
 	"sync"
 	"testing"
 
@@ -33,17 +33,19 @@ func TestCrashAtEachStep(t *testing.T) {
 				}
 				return n
 			}
-			reads, results := count(plugintest.IsRead), count(func(step string) bool { return step == plugintest.StepResult })
+			reads := count(plugintest.IsRead)
+			results := count(func(step string) bool { return step == plugintest.StepResult })
 			changes := len(steps) - reads - results
 			for f, count := range map[plugintest.Fault]int{
-				plugintest.Killed: changes + results, plugintest.Failed: changes, plugintest.AnswerLost: changes, plugintest.ReadFailed: reads,
+				plugintest.Killed: changes + results, plugintest.Failed: changes, plugintest.AnswerLost: changes,
+				plugintest.ReadFailed: reads,
 			} {
 				for n := 1; n <= count; n++ {
 					t.Run(fmt.Sprintf("%s at step %d of %d", f.Name, n, count), func(t *testing.T) {
 						t.Parallel()
 						disturbed, _ := live(t, s, n, f)
 						if diff := cmp.Diff(undisturbed, disturbed, cmpopts.EquateEmpty()); diff != "" {
-							t.Errorf("%s, but after a fault the end is another one: -undisturbed +disturbed:\n%s", s.reason, diff)
+							t.Errorf("%s, but the end is another one: -undisturbed +disturbed:\n%s", s.reason, diff)
 						}
 					})
 				}
@@ -56,9 +58,12 @@ func TestCrashAtEachStep(t *testing.T) {
 // what came of it, and the steps.
 func live(t *testing.T, s scenario, n int, f plugintest.Fault) (end state, steps []string) {
 	t.Helper()
-	first := s.before
+	first, operation := s.before, plugintest.Reconcile
 	if first == nil {
 		first = s.job
+	}
+	if s.do != nil {
+		operation = s.do
 	}
 	l := newLife(t, first)
 	if s.before != nil {
@@ -67,15 +72,15 @@ func live(t *testing.T, s scenario, n int, f plugintest.Fault) (end state, steps
 	l.SetConfig(l.item, s.job(l.world))
 	l.forget()
 	if n > 0 {
-		if last, _ := l.Disturb(s.operation(), l.item, n, f); last.Succeeded == nil {
+		if last, _ := l.Disturb(operation, l.item, n, f); last.Succeeded == nil {
 			l.checkNoOrphans()
 		}
 	}
-	l.carryOut(s.operation())
+	l.carryOut(operation)
 	end, steps = l.state(), l.Requests.Steps()
 
 	l.Requests.Take()
-	l.carryOut(s.operation())
+	l.carryOut(operation)
 	if writes := l.Requests.Writes(); len(writes) > 0 {
 		t.Errorf("another job finds something to do: %v", writes)
 	}
@@ -141,15 +146,10 @@ func (l *life) carryOut(operation plugintest.Operation) {
 // checkNoOrphans checks that the host knows of each object that is labelled for the item.
 func (l *life) checkNoOrphans() {
 	l.Helper()
-	managed := map[string]bool{}
-	if status := l.item.Status.ProviderStatus; status != nil {
-		for _, m := range l.Managed(status.Raw) {
-			managed[strings.Join([]string{m.Kind, m.Namespace, m.Name}, " ")] = true
-		}
-	}
+	managed := l.managed(l.item)
 	for _, o := range l.labelled() {
-		if key := strings.Join([]string{o.GetKind(), o.GetNamespace(), o.GetName()}, " "); !managed[key] {
-			l.Errorf("%s is an orphan: the host has saved only %v", key, managed)
+		if !slices.Contains(managed, o.GetKind()+" "+o.GetName()) {
+			l.Errorf("%s %s is an orphan: the host has saved only %v", o.GetKind(), o.GetName(), managed)
 		}
 	}
 }

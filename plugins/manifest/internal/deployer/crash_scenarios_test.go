@@ -25,13 +25,6 @@ type scenario struct {
 	do plugintest.Operation
 }
 
-func (s scenario) operation() plugintest.Operation {
-	if s.do == nil {
-		return plugintest.Reconcile
-	}
-	return s.do
-}
-
 func crashScenarios() []scenario {
 	return []scenario{
 		{
@@ -42,7 +35,8 @@ func crashScenarios() []scenario {
 					entry(w.crd("Rose"), nil),
 					entry(w.custom("Rose", "climbing"), nil),
 					entry(w.clusterRole(), nil),
-					entry(w.configMap("annotated", object{"a": "1"}), object{"annotateBeforeCreate": object{"example.org/created": "yes"}}),
+					entry(w.ConfigMap("annotated", object{"a": "1"}),
+						object{"annotateBeforeCreate": object{"example.org/created": "yes"}}),
 					entry(w.secretWith("secret", "1"), object{"policy": "keep"}),
 				)
 			},
@@ -56,9 +50,9 @@ func crashScenarios() []scenario {
 		{
 			name:   "from update to apply",
 			reason: "the fields are adopted in a write of their own",
-			before: func(w *world) object { return config(w.configMap("a", object{"goes": "1", "stays": "1"})) },
+			before: func(w *world) object { return config(w.ConfigMap("a", object{"goes": "1", "stays": "1"})) },
 			job: func(w *world) object {
-				return with(config(w.configMap("a", object{"stays": "2"})), "updateStrategy", "apply")
+				return with(config(w.ConfigMap("a", object{"stays": "2"})), "updateStrategy", "apply")
 			},
 		},
 		{
@@ -66,8 +60,8 @@ func crashScenarios() []scenario {
 			reason: "what is changed before its deletion is changed once, and the groups keep their order",
 			before: func(w *world) object {
 				return configOf(
-					entry(w.configMap("stays", nil), nil),
-					entry(w.configMap("prepared", object{"a": "1"}), object{
+					entry(w.ConfigMap("stays", nil), nil),
+					entry(w.ConfigMap("prepared", object{"a": "1"}), object{
 						"annotateBeforeDelete": object{"example.org/deleted": "yes"},
 						"patchBeforeDelete":    object{"data": object{"a": "2"}},
 					}),
@@ -76,8 +70,10 @@ func crashScenarios() []scenario {
 				)
 			},
 			job: func(w *world) object {
-				return with(config(w.configMap("stays", nil)), "deletionGroupsDuringUpdate", groups(
-					customGroup("secrets", nil), predefined("namespaced-resources")))
+				return with(config(w.ConfigMap("stays", nil)), "deletionGroupsDuringUpdate", []object{
+					{"customResourceGroup": object{"resources": []object{{"apiVersion": "v1", "kind": "secrets"}}}},
+					{"predefinedResourceGroup": object{"type": "namespaced-resources"}},
+				})
 			},
 		},
 		{
@@ -97,15 +93,14 @@ func crashScenarios() []scenario {
 }
 
 func deletedInGroups(w *world) object {
-	held := w.configMap("held", nil)
+	held := w.ConfigMap("held", nil)
 	held["metadata"].(object)["finalizers"] = []any{"example.org/hold"}
-	return with(configOf(entry(w.crd("Rose"), nil), entry(w.custom("Rose", "climbing"), nil), entry(held, nil)), "deletionGroups", groups(
-		object{"customResourceGroup": object{
-			"resources":          []any{object{"apiVersion": w.group() + "/v1", "kind": "roses", "namespaces": []any{w.Namespace}}},
-			"deleteAllResources": true,
-		}},
-		forced("namespaced-resources"), predefined("crds"),
-	))
+	roses := object{"apiVersion": w.group() + "/v1", "kind": "roses", "namespaces": []any{w.Namespace}}
+	return with(config(w.crd("Rose"), w.custom("Rose", "climbing"), held), "deletionGroups", []object{
+		{"customResourceGroup": object{"deleteAllResources": true, "resources": []object{roses}}},
+		{"predefinedResourceGroup": object{"type": "namespaced-resources", "forceDelete": true}},
+		{"predefinedResourceGroup": object{"type": "crds"}},
+	})
 }
 
 // recreated is an entry of an object that cannot be changed.
@@ -117,7 +112,7 @@ func (w *world) recreated(value, created string) object {
 
 // patched is an entry of an object that is changed once it is there.
 func (w *world) patched(name, value string) object {
-	return entry(w.configMap(name, object{"both": "manifest " + value, "only": value}), object{
+	return entry(w.ConfigMap(name, object{"both": "manifest " + value, "only": value}), object{
 		"patchAfterDeployment": object{"data": object{"both": "patch " + value, "more": value}},
 	})
 }
@@ -140,7 +135,8 @@ func (w *world) labelled() []unstructured.Unstructured {
 	w.Helper()
 	var all []unstructured.Unstructured
 	for _, resource := range []schema.GroupVersionResource{configMaps, secrets, w.roses(), roles, crds} {
-		list, err := w.Objects(resource).List(w.Context(), metav1.ListOptions{LabelSelector: owner.Label + "=" + w.Namespace + ".item"})
+		list, err := w.Objects(resource).List(w.Context(),
+			metav1.ListOptions{LabelSelector: owner.Label + "=" + w.Namespace + ".item"})
 		if err != nil && !apierrors.IsNotFound(err) {
 			w.Fatalf("list %s: %v", resource.Resource, err)
 		}
@@ -173,7 +169,8 @@ func (l *life) state() state {
 		}
 		slices.Sort(managers) // the API server sorts them by their times
 		s.Objects[anywhere(o.GetKind()+" "+o.GetName())] = object{
-			"annotations": o.GetAnnotations(), "finalizers": o.GetFinalizers(), "data": o.Object["data"], "managers": managers,
+			"annotations": o.GetAnnotations(), "finalizers": o.GetFinalizers(), "data": o.Object["data"],
+			"managers": managers,
 		}
 	}
 	var status v1alpha2.ProviderStatus

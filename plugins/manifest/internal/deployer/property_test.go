@@ -2,18 +2,18 @@ package deployer_test
 
 import (
 	"encoding/base64"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	kitobject "github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -46,7 +46,7 @@ func TestAnySequence(t *testing.T) {
 			"delete":              g.deleteItem,
 		})
 		for _, p := range g.players {
-			g.deleteAs(p)
+			g.deleteAs(p, plugintest.Fault{}, 0)
 		}
 	})
 }
@@ -63,7 +63,8 @@ type slot struct {
 func slots(namespace string) []slot {
 	return []slot{
 		{kind: "ConfigMap", name: "a", resource: configMaps}, {kind: "ConfigMap", name: "b", resource: configMaps},
-		{kind: "Secret", name: "frozen", resource: secrets, frozen: true}, {kind: "ClusterRole", name: namespace, resource: roles},
+		{kind: "Secret", name: "frozen", resource: secrets, frozen: true},
+		{kind: "ClusterRole", name: namespace, resource: roles},
 	}
 }
 
@@ -110,11 +111,15 @@ func newGame(t *rapid.T, w *world) *game {
 	inner.World = w.At(w.Create(namespaces, object{
 		"apiVersion": "v1", "kind": "Namespace", "metadata": object{"generateName": "game-"},
 	}).GetName())
-	g := &game{world: &world{&inner}, t: t, objects: map[slot]modelObject{}, uids: map[int]types.UID{}, slots: slots(inner.Namespace)}
+	g := &game{
+		world: &world{&inner}, t: t, slots: slots(inner.Namespace),
+		objects: map[slot]modelObject{}, uids: map[int]types.UID{},
+	}
 	g.DeleteAfter(roles, g.Namespace)
 	for _, name := range []string{"one", "two"} {
 		g.players = append(g.players, &player{
-			item: g.itemOf(name, nil), name: name, strategy: "update", entries: map[slot]modelEntry{}, managed: map[slot]modelManaged{},
+			item: g.Item(v1alpha2.Type, name, nil), name: name, strategy: "update",
+			entries: map[slot]modelEntry{}, managed: map[slot]modelManaged{},
 		})
 	}
 	return g
@@ -134,7 +139,8 @@ func (g *game) edit(t *rapid.T) {
 		policies = policies[:3]
 	}
 	p.entries[at] = modelEntry{
-		policy: rapid.SampledFrom(policies).Draw(t, "policy"), value: rapid.SampledFrom([]string{"1", "2"}).Draw(t, "value"),
+		policy: rapid.SampledFrom(policies).Draw(t, "policy"),
+		value:  rapid.SampledFrom([]string{"1", "2"}).Draw(t, "value"),
 	}
 }
 
@@ -161,15 +167,13 @@ func (g *game) reconcile(t *rapid.T) {
 func (g *game) deleteItem(t *rapid.T) {
 	p := rapid.SampledFrom(g.players).Draw(t, "item")
 	fault, n := g.drawFault(t)
-	g.dropAll(p)
-	g.run(p, plugintest.Delete, fault, n)
-	g.check(p)
-	p.item = g.itemOf(p.name, nil)
+	g.deleteAs(p, fault, n)
+	p.item = g.Item(v1alpha2.Type, p.name, nil)
 }
 
-func (g *game) deleteAs(p *player) {
+func (g *game) deleteAs(p *player, fault plugintest.Fault, n int) {
 	g.dropAll(p)
-	g.run(p, plugintest.Delete, plugintest.Fault{}, 0)
+	g.run(p, plugintest.Delete, fault, n)
 	g.check(p)
 }
 
@@ -180,11 +184,7 @@ func (g *game) somebodyChanges(t *rapid.T) {
 		t.Skip("there is nothing to change")
 	}
 	o.value = "changed"
-	_, err := g.Objects(at.resource).Patch(g.Context(), at.name, types.MergePatchType, g.Marshal(g.part(at, o.value)),
-		metav1.PatchOptions{FieldManager: "somebody"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g.Patch(at.resource, at.name, string(g.Marshal(g.part(at, o.value))))
 	g.objects[at] = o
 }
 
@@ -287,7 +287,7 @@ func (g *game) run(p *player, do plugintest.Operation, fault plugintest.Fault, n
 		g.Disturb(do, p.item, n, fault)
 	}
 	result := g.UntilDone(do, p.item)
-	keepConditions(p.item, result.Conditions)
+	plugintest.Keep(p.item, result)
 	if result.Succeeded == nil {
 		g.t.Fatalf("item %s: expected success, but found: %s\n%s", p.name, result, p.item.Spec.Config.Raw)
 	}
@@ -336,28 +336,23 @@ func (g *game) check(p *player) {
 	}
 	for _, at := range g.slots {
 		// One by one: lists have to wait until the cache of the API server is up to date.
-		live, err := g.Objects(at.resource).Get(g.Context(), at.name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			continue
+		if live := g.Get(at.resource, at.name); live != nil {
+			got[at.kind+" "+at.name] = g.objectOf(at, live)
 		}
-		if err != nil {
-			g.t.Fatal(err)
-		}
-		got[at.kind+" "+at.name] = g.objectOf(at, live)
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(modelObject{})); diff != "" {
 		g.t.Fatalf("after a job of item %s: -want +got:\n%s\n%s", p.name, diff, p.item.Spec.Config.Raw)
 	}
 	var managed, listed []string
 	for at, known := range p.managed {
-		managed = append(managed, strings.Join([]string{at.kind, at.name, known.policy, string(g.uids[known.id])}, " "))
+		managed = append(managed, fmt.Sprintln(at.kind, at.name, known.policy, g.uids[known.id]))
 	}
 	var status v1alpha2.ProviderStatus
 	if p.item.Status.ProviderStatus != nil {
 		mustParse(g, p.item.Status.ProviderStatus.Raw, &status)
 	}
 	for _, m := range status.ManagedResources {
-		listed = append(listed, strings.Join([]string{m.Resource.Kind, m.Resource.Name, string(m.Policy), string(m.Resource.UID)}, " "))
+		listed = append(listed, fmt.Sprintln(m.Resource.Kind, m.Resource.Name, m.Policy, m.Resource.UID))
 	}
 	slices.Sort(managed)
 	slices.Sort(listed)
@@ -376,11 +371,7 @@ func (g *game) objectOf(at slot, live *unstructured.Unstructured) modelObject {
 	if g.uids[expected.id] == live.GetUID() {
 		o.id = expected.id
 	}
-	encoded, _, err := unstructured.NestedString(live.Object, at.valuePath()...)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	value, err := base64.StdEncoding.DecodeString(encoded)
+	value, err := base64.StdEncoding.DecodeString(kitobject.Text(live.Object, at.valuePath()...))
 	if err != nil {
 		g.t.Fatal(err)
 	}

@@ -2,12 +2,9 @@ package deployer_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"os"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
@@ -25,7 +22,6 @@ func TestMain(m *testing.M) { os.Exit(plugintest.Main(m)) }
 
 var (
 	configMaps, secrets     = plugintest.ConfigMaps, plugintest.Secrets
-	deployments             = plugintest.Deployments
 	namespaces, roles, crds = plugintest.Namespaces, plugintest.ClusterRoles, plugintest.CRDs
 )
 
@@ -53,7 +49,8 @@ func hostOptions(by func(http.RoundTripper) http.RoundTripper) plugintest.HostOp
 			d := deployer.New("pergola-manifest/test", target.WrapTransport(func(next http.RoundTripper) http.RoundTripper {
 				return w.Requests.Wrap(by(next))
 			}))
-			return sdktest.New(w.TB, d, sdk.Name("manifest"), sdk.Version("test"), sdk.Types(v1alpha2.Type), sdk.LatePickUp())
+			return sdktest.New(w.TB, d,
+				sdk.Name("manifest"), sdk.Version("test"), sdk.Types(v1alpha2.Type), sdk.LatePickUp())
 		},
 	}
 }
@@ -65,11 +62,8 @@ func (w *world) in(t *testing.T) *world { return &world{w.In(t)} }
 var published = configtest.NewSchema(manifestconfig.Schema)
 
 // item returns a deploy item with the configuration.
-func (w *world) item(config object) *landscaper.DeployItem { return w.itemOf("item", config) }
-
-// itemOf returns a deploy item with a name of its own.
-func (w *world) itemOf(name string, config object) *landscaper.DeployItem {
-	return w.Item(v1alpha2.Type, name, config)
+func (w *world) item(config object) *landscaper.DeployItem {
+	return w.Item(v1alpha2.Type, "item", config)
 }
 
 // mustSucceed calls the deployer until the job is done.
@@ -95,91 +89,13 @@ func (w *world) mustDelete(item *landscaper.DeployItem) *sdktest.Result {
 // managed returns the objects in the provider status as "Kind name".
 func (w *world) managed(item *landscaper.DeployItem) []string {
 	w.Helper()
-	if item.Status.ProviderStatus == nil {
-		return nil
-	}
-	return w.managedIn(item.Status.ProviderStatus.Raw)
-}
-
-func (w *world) managedIn(document []byte) []string {
-	w.Helper()
 	var names []string
-	for _, m := range w.Managed(document) {
-		names = append(names, m.Kind+" "+m.Name)
+	if status := item.Status.ProviderStatus; status != nil {
+		for _, m := range w.Managed(status.Raw) {
+			names = append(names, m.Kind+" "+m.Name)
+		}
 	}
 	return names
-}
-
-// call calls the deployer once and leaves in the item what the host would: the provider status, the conditions and
-// the phase.
-func (w *world) call(item *landscaper.DeployItem) *sdktest.Result {
-	w.Helper()
-	result := w.Do(plugintest.Reconcile, item)
-	keepConditions(item, result.Conditions)
-	item.Status.Phase = landscaper.DeployItemPhaseProgressing
-	return result
-}
-
-func keepConditions(item *landscaper.DeployItem, reported []sdk.Condition) {
-	for _, c := range reported {
-		conditions := slices.DeleteFunc(item.Status.Conditions, func(old landscaper.Condition) bool { return old.Type == c.Type })
-		conditions = append(conditions, landscaper.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message})
-		item.Status.Conditions = conditions
-	}
-}
-
-// mustWait checks parts of what a job waits for, which its progress says last.
-func (w *world) mustWait(result *sdktest.Result, parts ...string) {
-	w.Helper()
-	if result.InProgress == nil {
-		w.Fatalf("expected a job in progress, but found: %s", result)
-	}
-	if strings.HasPrefix(result.InProgress.WaitingFor, "waiting for") {
-		w.Errorf("expected what is waited for without the words that the host adds, but found %q", result.InProgress.WaitingFor)
-	}
-	last := result.Messages[len(result.Messages)-1].Progress
-	if want := "waiting for " + result.InProgress.WaitingFor; last == nil || last.Message != want {
-		w.Errorf("expected the progress %q, but found %v", want, last)
-	}
-	for _, part := range parts {
-		if !strings.Contains(result.InProgress.WaitingFor, part) {
-			w.Errorf("expected to wait for %q, but found %q", part, result.InProgress.WaitingFor)
-		}
-	}
-}
-
-// eventsOf returns the events of a call as "Reason: message".
-func eventsOf(result *sdktest.Result) []string {
-	var events []string
-	for _, m := range result.Messages {
-		if m.Event != nil {
-			events = append(events, m.Event.Reason+": "+m.Event.Message)
-		}
-	}
-	return events
-}
-
-// mustTell expects exactly these events, each beginning as given.
-func (w *world) mustTell(result *sdktest.Result, want ...string) {
-	w.Helper()
-	got := eventsOf(result)
-	if len(got) != len(want) {
-		w.Fatalf("expected the events %q, but found %q", want, got)
-	}
-	for i := range want {
-		if !strings.HasPrefix(got[i], want[i]) {
-			w.Errorf("expected the event %q, but found %q", want[i], got[i])
-		}
-	}
-}
-
-// data returns that of a ConfigMap; nil if there is none.
-func (w *world) data(name string) any {
-	w.Helper()
-	if o := w.Get(configMaps, name); o != nil {
-		return o.Object["data"]
-	}
-	return nil
 }
 
 // The builders of what is in a configuration.
@@ -208,42 +124,12 @@ func configOf(entries ...object) object {
 // entry is an entry of the manifests: an object, and how to deal with it.
 func entry(manifest, settings object) object { return with(settings, "manifest", manifest) }
 
-func (w *world) configMap(name string, data object) object {
-	return object{
-		"apiVersion": "v1", "kind": "ConfigMap",
-		"metadata": object{"name": name, "namespace": w.Namespace},
-		"data":     data,
-	}
-}
-
 // clusterRole is a cluster-scoped object, whose name is that of the namespace.
 func (w *world) clusterRole() object {
 	w.DeleteAfter(roles, w.Namespace)
-	return object{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": object{"name": w.Namespace}}
-}
-
-func (w *world) deployment(name, image string) object {
 	return object{
-		"apiVersion": "apps/v1", "kind": "Deployment",
-		"metadata": object{"name": name, "namespace": w.Namespace},
-		"spec": object{
-			"selector": object{"matchLabels": object{"app": name}},
-			"template": object{
-				"metadata": object{"labels": object{"app": name}},
-				"spec": object{"containers": []any{object{
-					"name": "main", "image": image,
-					"resources": object{"requests": object{"cpu": "1000m", "memory": "1024Mi"}},
-				}}},
-			},
-		},
+		"apiVersion": roles.GroupVersion().String(), "kind": "ClusterRole", "metadata": object{"name": w.Namespace},
 	}
-}
-
-// ready pretends that the controllers of a Deployment have done their work.
-func (w *world) ready(name string) {
-	w.Patch(deployments, name, `{"status":{"observedGeneration":`+fmt.Sprint(w.MustGet(deployments, name).GetGeneration())+
-		`,"replicas":1,"updatedReplicas":1,"readyReplicas":1,"availableReplicas":1,"conditions":[`+
-		`{"type":"Available","status":"True"},{"type":"Progressing","status":"True","reason":"NewReplicaSetAvailable"}]}}`, "status")
 }
 
 // group is the API group of the custom resources in the world; no other one has it.
