@@ -1,9 +1,11 @@
 package observe_test
 
 import (
+	"io"
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/observe"
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
@@ -97,6 +101,21 @@ func (w *world) observe(all ...fields) []string {
 		drifts = append(drifts, d.Key.Kind+" "+d.Key.Name+what)
 	}
 	return drifts
+}
+
+// mustObserve checks what has drifted.
+func (w *world) mustObserve(want []string, all ...fields) {
+	w.Helper()
+	if diff := cmp.Diff(want, w.observe(all...)); diff != "" {
+		w.Errorf("the drift: -want +got:\n%s", diff)
+	}
+}
+
+func answer(r *http.Request, status int, contentType, body string) *http.Response {
+	return &http.Response{
+		StatusCode: status, Header: http.Header{"Content-Type": {contentType}}, Request: r,
+		Body: io.NopCloser(strings.NewReader(body)),
+	}
 }
 
 func (w *world) note(applied []apply.Applied) {
