@@ -96,6 +96,24 @@ func request(t testing.TB, chart []byte, values fields) *helm.Request {
 	return r
 }
 
+// uninstall is a request to remove the release.
+func (w *world) uninstall() *helm.Request {
+	w.Helper()
+	r := w.request(nil, nil)
+	r.Action = helm.Uninstall
+	return r
+}
+
+// mustNotWrite checks that the requests since the last look have written nothing.
+func (w *world) mustNotWrite() {
+	w.Helper()
+	for _, request := range w.Requests.Take() {
+		if plugintest.IsWrite(request) && !strings.Contains(request, "customresourcedefinitions") {
+			w.Errorf("expected no write, but found %s", request)
+		}
+	}
+}
+
 // run carries a request out with an observer that replaces nothing.
 func (w *world) run(r *helm.Request) (*helm.Result, error) {
 	w.Helper()
