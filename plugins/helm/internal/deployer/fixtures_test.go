@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/google/go-cmp/cmp"
@@ -35,9 +36,6 @@ func options(options object, operations ...string) object {
 	}
 	return object{"helmDeploymentConfig": all}
 }
-
-// takes are the options with which a release takes objects over.
-var takes = options(object{"takeOwnership": true}, "install", "upgrade")
 
 // checks returns a readiness check of a ConfigMap of the chart: it waits for a value.
 func (w *world) checks(configMap, jsonPath string) object {
@@ -73,12 +71,6 @@ func hooked(name, events string, lines ...string) charts.Option {
 }
 
 const randomData = "data: {random: {{ randAlphaNum 9 }}}"
-
-// ledger is an object several releases have.
-var ledger = configMap("ledger", "", "data: {currency: EUR}")
-
-// orders is an object the chart keeps.
-var orders = configMap("orders", ", annotations: {helm.sh/resource-policy: keep}")
 
 // random is a chart with other objects in each rendering: a text in the gate, and a Secret rendered only as long as it
 // does not exist.
@@ -231,28 +223,30 @@ metadata:
 `)
 }
 
-// mustBeAbout checks the purpose of the rendering on the target.
-func (w *world) mustBeAbout(revision, upgrade string) {
+// dataAbout is that of the object "about" of a revision; of none for 0.
+func dataAbout(revision int) object {
+	return object{"revision": strconv.Itoa(revision), "upgrade": strconv.FormatBool(revision > 1)}
+}
+
+// mustBeAbout checks the revision of the rendering on the target.
+func (w *world) mustBeAbout(revision int) {
 	w.Helper()
-	if diff := cmp.Diff(object{"revision": revision, "upgrade": upgrade}, w.data("about")); diff != "" {
+	if diff := cmp.Diff(dataAbout(revision), w.data("about")); diff != "" {
 		w.Errorf("the deployed rendering: -want +got:\n%s", diff)
 	}
 }
 
-// mustRender checks the objects for an HTTP hook, and the purpose of their rendering if the chart tells it.
-func (w *world) mustRender(item *landscaper.DeployItem, revision, upgrade string, names ...string) {
+// mustRender checks the objects for an HTTP hook, and the revision of their rendering if the chart tells it.
+func (w *world) mustRender(item *landscaper.DeployItem, revision int, names ...string) {
 	w.Helper()
 	var got []string
 	for _, child := range w.withHook(item).Children {
 		got = append(got, child.Name)
-		if child.Name != "ConfigMap about" {
-			continue
-		}
-		var o struct{ Data map[string]string }
+		var o struct{ Data object }
 		if err := json.Unmarshal(child.Object, &o); err != nil {
 			w.Fatal(err)
 		}
-		if diff := cmp.Diff(map[string]string{"revision": revision, "upgrade": upgrade}, o.Data); diff != "" {
+		if diff := cmp.Diff(dataAbout(revision), o.Data); child.Name == "ConfigMap about" && diff != "" {
 			w.Errorf("the rendering: -want +got:\n%s", diff)
 		}
 	}

@@ -111,44 +111,6 @@ metadata: {name: later, annotations: {text: {{ $text }}}}
 	}
 }
 
-// TestJobMakesOneRevision: what changes after the job has made its revision, or has found it as it should be, is left
-// to the next job.
-// Rule (helm.md#unchanged-releases-and-drift): A job makes one revision, and leaves later changes to the next job.
-func TestJobMakesOneRevision(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	item := w.item(w.config(random(), nil, w.untilOpen()))
-	for _, revisions := range [][]string{{"1 deployed"}, {"1 superseded", "2 deployed"}} {
-		w.mustWait(w.call(item))
-		for range 3 {
-			w.Patch(configMaps, "gate", `{"data":{"text":"theirs"}}`)
-			w.Restart()
-			w.mustWait(w.call(item))
-			w.mustHave(revisions...)
-		}
-		plugintest.NewJob(item)
-	}
-	w.open("gate")
-	w.MustSucceed(item)
-}
-
-// TestReleaseChangesDuringAJob: a job does not undo what another client makes of its release meanwhile, and does not
-// succeed with it.
-// Rule (helm.md#unchanged-releases-and-drift): A job does not succeed with another client's change of its release.
-func TestReleaseChangesDuringAJob(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	item := w.item(w.config(random(), nil, w.untilOpen()))
-	w.mustWait(w.call(item))
-	w.Delete(secrets, "sh.helm.release.v1.shop.v1")
-	w.open("gate")
-	w.MustFail(w.call(item), noRetry, "ReleaseChanged", "revision 1, now uninstalled")
-	w.mustHave()
-	plugintest.NewJob(item)
-	w.MustSucceed(item)
-	w.mustHave("1 deployed")
-}
-
 // TestJobGoneAtOnce: a Job gone before the first look has run, too.
 func TestJobGoneAtOnce(t *testing.T) {
 	t.Parallel()

@@ -182,13 +182,17 @@ func (w *world) mustDeploy(item *landscaper.DeployItem, config object) *sdktest.
 	return w.MustSucceed(item)
 }
 
-// mustDoNothing carries out a new job without a write.
+// mustDoNothing carries out a new job without a write, also of the provider status.
 func (w *world) mustDoNothing(item *landscaper.DeployItem) {
 	w.Helper()
 	w.Requests.Take()
+	before := string(item.Status.ProviderStatus.Raw)
 	plugintest.NewJob(item)
 	w.MustSucceed(item)
 	w.mustWriteNothing()
+	if diff := cmp.Diff(before, string(item.Status.ProviderStatus.Raw)); diff != "" {
+		w.Errorf("the provider status: -want +got:\n%s", diff)
+	}
 }
 
 // mustWriteNothing expects no write since the last look at the requests.
