@@ -21,32 +21,49 @@ import (
 func TestDefinitions(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(w *world) {
-		d := w.definition()
-		mustBe := func(fields int, size any) {
+		definition, gadgets := w.CRD("Gadget")
+		config := func(version string, size int) object {
+			definition["metadata"].(object)["labels"] = object{"version": version}
+			return w.config(chart("plain", charts.File("crds/gadgets.yaml", string(w.Marshal(definition))),
+				charts.File("templates/gadget.yaml", fmt.Sprintf("apiVersion: %s\nkind: Gadget\nmetadata: {name: shop}\n"+
+					"spec: {size: %d}\n", gadgets.GroupVersion(), size))), nil)
+		}
+		mustBe := func(version string, size any) {
 			w.Helper()
-			if d.fields(w) != fields || d.size(w) != size {
-				w.Errorf("expected %d fields and size %v, but found %d and %v", fields, size, d.fields(w), d.size(w))
+			var gotVersion string
+			if o := w.Get(plugintest.CRDs, gadgets.Resource+"."+gadgets.Group); o != nil {
+				gotVersion = o.GetLabels()["version"]
+			}
+			var gotSize any
+			if o := w.Get(gadgets, "shop"); o != nil {
+				gotSize = o.Object["spec"].(object)["size"]
+			}
+			if gotVersion != version || gotSize != size {
+				w.Errorf("expected version %q and size %v, but found %q and %v", version, size, gotVersion, gotSize)
 			}
 		}
-		item := w.item(w.config(d.chart(0), nil))
+		item := w.item(config("one", 3))
 		w.MustSucceed(item)
-		mustBe(1, int64(3))
-		w.mustDeploy(item, w.config(d.chart(1), object{"gadget": object{"size": 4}}))
-		fields := map[bool]int{false: 1, true: 2}[w.plain]
-		mustBe(fields, int64(4))
+		mustBe("one", int64(3))
+		w.mustDeploy(item, config("two", 4))
+		version, after := "one", "one"
+		if w.plain {
+			version, after = "two", ""
+		}
+		mustBe(version, int64(4))
 
 		// Custom resources are looked after as other objects are.
-		w.Patch(d.resources, "shop", `{"spec":{"size":9}}`)
+		w.Patch(gadgets, "shop", `{"spec":{"size":9}}`)
 		plugintest.NewJob(item)
 		w.mustTellDrift(w.MustSucceed(item), "Gadget "+w.Namespace+"/shop: spec.size")
-		mustBe(fields, int64(4))
-		w.Delete(d.resources, "shop")
+		mustBe(version, int64(4))
+		w.Delete(gadgets, "shop")
 		plugintest.NewJob(item)
 		w.mustTellDrift(w.MustSucceed(item), "Gadget "+w.Namespace+"/shop was missing")
-		mustBe(fields, int64(4))
+		mustBe(version, int64(4))
 
 		w.MustDelete(item)
-		mustBe(map[bool]int{false: 1}[w.plain], nil)
+		mustBe(after, nil)
 	})
 }
 

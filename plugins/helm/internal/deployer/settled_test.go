@@ -10,6 +10,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hook"
 	"github.com/pergola-deploy/pergola/test/charts"
 )
 
@@ -115,22 +116,39 @@ metadata: {name: later, annotations: {text: {{ $text }}}}
 func TestJobGoneAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	created := 0
 	w.Requests.Lose(func(r *http.Request) error {
 		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/jobs") {
-			w.vanish()
+			created++
+			background := metav1.DeletePropagationBackground
+			return w.Objects(jobs).Delete(w.Context(), "once", metav1.DeleteOptions{PropagationPolicy: &background})
 		}
 		return nil
 	})
-	item := w.item(w.config(chart("plain", once(deletesItself)), nil))
-	for _, start := range []func(*landscaper.DeployItem){plugintest.NewJob, startJobOfHook} {
-		start(item)
+	item := w.item(w.config(chart("plain", charts.File("templates/once.yaml", `apiVersion: batch/v1
+kind: Job
+metadata: {name: once}
+spec:
+  ttlSecondsAfterFinished: 0
+  template: {spec: {restartPolicy: Never, containers: [{name: main, image: busybox}]}}
+`)), nil))
+	for _, byHook := range []bool{false, true} {
+		plugintest.NewJob(item)
+		if byHook {
+			item.Status.Conditions = []landscaper.Condition{{
+				Type: hook.ConditionStarted, Status: landscaper.ConditionTrue,
+				Reason: hook.ReasonStartedByHook, Message: item.Status.JobID,
+			}}
+		}
 		for range 2 {
 			if result := w.call(item); result.Succeeded == nil {
 				t.Fatalf("expected success, but found: %s", result)
 			}
 		}
 	}
-	w.mustRunJob(1)
+	if created != 1 {
+		t.Errorf("expected the Job to be created once, but found %d times", created)
+	}
 	w.mustHave("1 deployed")
 	w.MustDelete(item)
 }

@@ -45,7 +45,6 @@ var (
 // The codes of failures.
 var (
 	configProblem = plugintest.ConfigurationProblem
-	noRetry       = []landscaper.ErrorCode{landscaper.ErrorNoRetry}
 	timedOut      = []landscaper.ErrorCode{landscaper.ErrorTimeout}
 )
 
