@@ -69,6 +69,7 @@ func TestDefinitions(t *testing.T) {
 
 // TestSchemaOfValues: the error names the chart and the paths, and repeats no value; skipSchemaValidation does without.
 // Rule (helm.md#releases): `values.schema.json` is validated first, and the error shows no values.
+// Rule (helm.md#helm-options): `skipSchemaValidation` skips the schema of the chart.
 func TestSchemaOfValues(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(w *world) {

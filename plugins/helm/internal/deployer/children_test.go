@@ -45,6 +45,7 @@ func TestChildren(t *testing.T) {
 func TestRenderedIsWhatIsDeployed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	boo := func() { w.Patch(configMaps, "shop-plain-greeting", `{"data":{"greeting":"boo"}}`) }
 	greets := func(greeting string) object { return w.config(chart("plain", about()), object{"greeting": greeting}) }
 	item := w.item(greets("one"))
 	for _, step := range []struct {
@@ -57,7 +58,7 @@ func TestRenderedIsWhatIsDeployed(t *testing.T) {
 		{"an installation", nil, 1, 1, plugintest.Reconcile},
 		{"nothing to do", nil, 1, 1, plugintest.Reconcile},
 		{"other values", func() { w.SetConfig(item, greets("two")) }, 2, 2, plugintest.Reconcile},
-		{"drift", func() { w.Patch(configMaps, "shop-plain-greeting", `{"data":{"greeting":"boo"}}`) }, 2, 3, plugintest.Reconcile},
+		{"drift", boo, 2, 3, plugintest.Reconcile},
 		{"force", nil, 3, 4, plugintest.ForceReconcile},
 		{"nothing to do again", nil, 4, 4, plugintest.Reconcile},
 	} {

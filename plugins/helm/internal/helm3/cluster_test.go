@@ -109,7 +109,8 @@ spec:
 	values := fields{"image": "example.org/init:1", "password": "correct-horse-battery"}
 	w.mustRun(w.request(chart, values))
 	values["image"] = "example.org/init:2"
-	e := w.mustFail(w.request(chart, values), helm.Rejected, `Job.batch "init" is invalid: spec.template: field is immutable`)
+	e := w.mustFail(w.request(chart, values), helm.Rejected,
+		`Job.batch "init" is invalid: spec.template: field is immutable`)
 	w.mustHide(e.Message, "a2VlcGVyOmNvcnJlY3Q", "yrettab", "AUTHORIZATION")
 	if strings.Contains(e.Message, "Patch ") || strings.Count(e.Message, "immutable") != 1 {
 		t.Errorf("expected the reason once, and no line about the steps of Helm, but found: %s", e.Message)
@@ -162,7 +163,8 @@ func TestRollbackFails(t *testing.T) {
 	w.mustRun(w.request(charts.Pack("failinghook"), hook("reject", "post-rollback")))
 	r := w.request(charts.Pack("failinghook"), hook("reject", "post-upgrade"))
 	r.Options.Atomic = true
-	w.mustFail(r, helm.Rejected, "post-upgrade hook", "an error occurred while rolling back the release", "post-rollback hook")
+	w.mustFail(r, helm.Rejected, "post-upgrade hook", "an error occurred while rolling back the release",
+		"post-rollback hook")
 	w.mustHave("1:deployed", "2:failed", "3:failed")
 	if steps := w.audience.steps(); !slices.Contains(steps, "Rollback: Rolling back after a failure: Rollback to 1") {
 		t.Errorf("expected progress about it, but found %v", steps)
@@ -192,7 +194,8 @@ func TestHookJob(t *testing.T) {
 			}()
 			const hook = "shop-failinghook-hook"
 			w.Eventually("the Job", func() bool { return w.Get(jobs, hook) != nil })
-			w.Patch(jobs, hook, `{"status":{"startTime":"2026-01-01T00:00:00Z","uncountedTerminatedPods":{},`+status+`}}`, "status")
+			const begun = `{"status":{"startTime":"2026-01-01T00:00:00Z","uncountedTerminatedPods":{},`
+			w.Patch(jobs, hook, begun+status+`}}`, "status")
 			err := <-done
 			if name == "complete" && err == nil {
 				w.mustHave("1:deployed")
@@ -259,7 +262,8 @@ func TestUnreadableRevision(t *testing.T) {
 	if w.Get(secrets, "sh.helm.release.v1.shop.v2") != nil {
 		t.Error("the Secret is left")
 	}
-	if got := w.audience.warnings; len(got) != 1 || !strings.Contains(got[0], "Secret sh.helm.release.v1.shop.v2 is deleted") {
+	if got := w.audience.warnings; len(got) != 1 ||
+		!strings.Contains(got[0], "Secret sh.helm.release.v1.shop.v2 is deleted") {
 		t.Errorf("expected a warning about the Secret, but found %q", got)
 	}
 }

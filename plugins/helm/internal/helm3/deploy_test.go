@@ -183,7 +183,8 @@ func TestRefusals(t *testing.T) {
 func TestDefinitions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	if result := w.mustRun(w.request(charts.Pack("definitions"), nil)); len(result.Definitions) != 1 || len(result.Objects) != 1 {
+	result := w.mustRun(w.request(charts.Pack("definitions"), nil))
+	if len(result.Definitions) != 1 || len(result.Objects) != 1 {
 		t.Errorf("expected a definition and an object, but found %+v", result)
 	}
 	if steps := w.audience.steps(); !strings.HasPrefix(steps[2], "InstallDefinitions: ") ||
@@ -192,7 +193,7 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
-// TestWarningsOfTheTarget: the user hears of a field that the API server drops, when it is created and when it is changed.
+// TestWarningsOfTheTarget: the user hears of a field that the API server drops.
 // Rule (helm.md#for-operators): The API server's warnings about objects of a release reach the user.
 func TestWarningsOfTheTarget(t *testing.T) {
 	t.Parallel()

@@ -79,11 +79,13 @@ func request(t testing.TB, chart []byte, values fields) *helm.Request {
 		t.Fatal(err)
 	}
 	r := &helm.Request{
-		Action: helm.Install, Release: helm.Release{Namespace: "ns", Name: "shop"}, Chart: helm.Chart{Path: file}, MaxHistory: 10,
-		Labels:  map[string]string{"pergola.dev/deployitem": "some.item"},
-		Options: helm.Options{Timeout: time.Minute},
+		Action: helm.Install, Release: helm.Release{Namespace: "ns", Name: "shop"}, Chart: helm.Chart{Path: file},
+		MaxHistory: 10,
+		Labels:     map[string]string{"pergola.dev/deployitem": "some.item"},
+		Options:    helm.Options{Timeout: time.Minute},
 		Limits: helm.Limits{
-			UnpackedBytes: 20 << 20, Files: 1000, Depth: 5, RenderedBytes: 20 << 20, RenderTime: time.Minute, MemoryBytes: 1 << 30,
+			UnpackedBytes: 20 << 20, Files: 1000, Depth: 5, RenderedBytes: 20 << 20,
+			RenderTime: time.Minute, MemoryBytes: 1 << 30,
 		},
 	}
 	if values != nil {

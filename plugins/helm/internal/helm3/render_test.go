@@ -207,11 +207,14 @@ func TestChartErrors(t *testing.T) {
 		},
 		"nil": {
 			broken, fields{"failure": "nil"}, helm.RenderFailed,
-			`broken/templates/broken.yaml:13:19: executing "broken/templates/broken.yaml" at <.Values.shop.owner.name>: nil pointer`,
+			`broken/templates/broken.yaml:13:19: executing "broken/templates/broken.yaml" at ` +
+				"<.Values.shop.owner.name>: nil pointer",
 		},
 		"function": {broken, fields{"failure": "function"}, helm.RenderFailed, "broken/templates/broken.yaml:15:"},
 		"include":  {broken, fields{"failure": "include"}, helm.RenderFailed, "broken/templates/broken.yaml:17:"},
-		"yaml":     {broken, fields{"failure": "yaml"}, helm.RenderFailed, "YAML parse error on broken/templates/broken.yaml: "},
+		"yaml": {
+			broken, fields{"failure": "yaml"}, helm.RenderFailed, "YAML parse error on broken/templates/broken.yaml: ",
+		},
 		"duplicate": {
 			broken, fields{"failure": "duplicate"}, helm.RenderFailed,
 			`it renders ConfigMap "shop-broken", but broken/templates/broken.yaml has rendered it already`,

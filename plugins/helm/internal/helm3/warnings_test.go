@@ -28,7 +28,8 @@ func warnings(t *testing.T, chart []byte, values fields) []string {
 //nolint:paralleltest // see warnings
 func TestChartWarnings(t *testing.T) {
 	hook := func(events string) []byte {
-		return template("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: hook\n  annotations: {helm.sh/hook: " + events + "}\n")
+		return template("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: hook\n" +
+			"  annotations: {helm.sh/hook: " + events + "}\n")
 	}
 	parent, password := charts.Pack("parent"), fields{"password": "pa55word", "colour": "s3cretive"}
 	deprecated := charts.File("Chart.yaml", "apiVersion: v2\nname: plain\nversion: 1.0.0\ndeprecated: true\n")

@@ -90,7 +90,8 @@ func TestDecide(t *testing.T) {
 		{"nobody else has a claim to it: it is adopted", "1 deployed - -", nil,
 			"unowned: Upgrade 1 2 []", "revision 1 belongs to no deploy item yet"},
 		{"it is another thing with the same name", "1 deployed - -", func(w *Want) { w.Chart = "shop" },
-			"otherChart: Conflict 1 0 []", `it belongs to no deploy item and is of chart "", but the deploy item deploys chart "shop"`},
+			"otherChart: Conflict 1 0 []",
+			`it belongs to no deploy item and is of chart "", but the deploy item deploys chart "shop"`},
 		{"the user says that it is to be taken", "1 deployed - -", func(w *Want) { w.Chart, w.TakeOwnership = "shop", true },
 			"unowned: Upgrade 1 2 []", "revision 1 belongs to no deploy item yet"},
 		{"the item has deployed it itself", "1 deployed - -", func(w *Want) { w.Chart, w.Claimed = "shop", true },
@@ -285,6 +286,9 @@ func TestRetryOf(t *testing.T) {
 func TestInstallations(t *testing.T) {
 	t.Parallel()
 	const here, there = "here", "there"
+	restored := func(version int) func(*Want) {
+		return func(w *Want) { w.Restored = Restored{there, version} }
+	}
 	accepted := func(w *Want) { w.TakeOverFrom = there }
 	for name, c := range map[string]struct {
 		by, in  string
@@ -300,8 +304,8 @@ func TestInstallations(t *testing.T) {
 		"the user says so":           {us, there, accepted, Upgrade, Uninstall, owner.Ours},
 		"of another item there":      {another, there, accepted, Conflict, Leave, owner.Foreign},
 		"the user gives it to us":    {us, there, func(w *Want) { w.TakeOwnership = true }, Upgrade, Leave, owner.Foreign},
-		"restored":                   {us, there, func(w *Want) { w.Restored = Restored{there, 7} }, Upgrade, Uninstall, owner.Ours},
-		"changed there since":        {us, there, func(w *Want) { w.Restored = Restored{there, 6} }, Conflict, Leave, owner.Foreign},
+		"restored":                   {us, there, restored(7), Upgrade, Uninstall, owner.Ours},
+		"changed there since":        {us, there, restored(6), Conflict, Leave, owner.Foreign},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
