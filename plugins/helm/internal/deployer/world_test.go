@@ -202,20 +202,10 @@ func (w *world) mustWriteNothing() {
 	}
 }
 
-// create creates a ConfigMap.
-func (w *world) create(name string, data object) {
+// createNamespace creates a namespace.
+func (w *world) createNamespace(name string) {
 	w.Helper()
-	w.Create(configMaps, object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": name}, "data": data})
-}
-
-// createNamespace creates a namespace with labels.
-func (w *world) createNamespace(name string, labels ...object) {
-	w.Helper()
-	metadata := object{"name": name}
-	for _, l := range labels {
-		metadata["labels"] = l
-	}
-	w.Create(namespaces, object{"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+	w.Create(namespaces, object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": name}})
 }
 
 // call calls the deployer once.
