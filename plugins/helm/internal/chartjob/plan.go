@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartobject"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/rendered"
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
@@ -24,7 +24,7 @@ var namespaces = target.Mapping{Resource: schema.GroupVersionResource{Version: "
 
 // plan returns the plan for the objects, and for the namespace of the release if the job is to create it.
 func (j *Job) plan(ctx context.Context, objects []helm.Object) (*apply.Plan, error) {
-	manifests, err := rendered.Manifests(objects, j.config.Release.Namespace, j.Ignored)
+	manifests, err := chartobject.Manifests(objects, j.config.Release.Namespace, j.Ignored)
 	if err != nil {
 		return nil, err
 	}

@@ -11,11 +11,11 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartobject"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helmjob"
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/rendered"
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/completion"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
@@ -54,7 +54,7 @@ func (j *Job) Reconcile(ctx context.Context) (*sdk.Response, error) {
 // objects returns the objects of the job: those of an earlier call, or else of a new rendering.
 func (j *Job) objects(ctx context.Context, kept *rendering) ([]helm.Object, error) {
 	if chart := j.Record.Chart; chart != nil && chart.AppliedIn == j.Request.JobID {
-		return rendered.Names(j.Status.Settled())
+		return chartobject.Names(j.Status.Settled())
 	}
 	if objects, err := kept.read(ctx); err != nil || objects != nil {
 		return objects, err
@@ -78,7 +78,7 @@ func (j *Job) objects(ctx context.Context, kept *rendering) ([]helm.Object, erro
 
 // objectsOf returns the objects of a rendering, with the children of an HTTP hook in their places.
 func (j *Job) objectsOf(result *helm.Result) ([]helm.Object, error) {
-	objects, err := rendered.Replace(result.Objects, j.Request.Children)
+	objects, err := chartobject.Replace(result.Objects, j.Request.Children)
 	if err != nil {
 		return nil, job.During(helmjob.StepRender, err)
 	}
@@ -135,10 +135,10 @@ func (j *Job) cleanUp() prune.Deletion {
 	return prune.Deletion{
 		Groups: j.config.DeletionDuringUpdate,
 		Kept: func(entry managedresource.ManagedResourceStatus, live metav1.Object) (why string) {
-			if why := rendered.KeptByPolicy(entry, live); why != "" {
+			if why := chartobject.KeptByPolicy(entry, live); why != "" {
 				return why
 			}
-			return rendered.KeptByAnnotation(entry, live)
+			return chartobject.KeptByAnnotation(entry, live)
 		},
 	}
 }

@@ -15,9 +15,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartobject"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helmjob"
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/rendered"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
@@ -61,7 +61,7 @@ func (r *rendering) read(ctx context.Context) ([]helm.Object, error) {
 	}
 	objects, err := unpack(secret.Data["objects"])
 	if err != nil {
-		return nil, sdk.ConfigurationError(rendered.ReasonInvalid,
+		return nil, sdk.ConfigurationError(chartobject.ReasonInvalid,
 			"Secret %s/%s with the rendered objects of this job: %w; delete it, and the chart is rendered again",
 			secret.Namespace, secret.Name, err)
 	}

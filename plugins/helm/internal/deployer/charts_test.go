@@ -1,14 +1,15 @@
 package deployer_test
 
 import (
-	"errors"
 	"fmt"
-	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/sdktest"
 	"github.com/pergola-deploy/pergola/test/charts"
 )
 
@@ -20,37 +21,55 @@ import (
 func TestDefinitions(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(w *world) {
-		d := w.definition()
-		mustBe := func(fields int, size any) {
+		definition, gadgets := w.CRD("Gadget")
+		config := func(version string, size int) object {
+			definition["metadata"].(object)["labels"] = object{"version": version}
+			return w.config(chart("plain", charts.File("crds/gadgets.yaml", string(w.Marshal(definition))),
+				charts.File("templates/gadget.yaml", fmt.Sprintf("apiVersion: %s\nkind: Gadget\nmetadata: {name: shop}\n"+
+					"spec: {size: %d}\n", gadgets.GroupVersion(), size))), nil)
+		}
+		mustBe := func(version string, size any) {
 			w.Helper()
-			if d.fields(w) != fields || d.size(w) != size {
-				w.Errorf("expected %d fields and size %v, but found %d and %v", fields, size, d.fields(w), d.size(w))
+			var gotVersion string
+			if o := w.Get(plugintest.CRDs, gadgets.Resource+"."+gadgets.Group); o != nil {
+				gotVersion = o.GetLabels()["version"]
+			}
+			var gotSize any
+			if o := w.Get(gadgets, "shop"); o != nil {
+				gotSize = o.Object["spec"].(object)["size"]
+			}
+			if gotVersion != version || gotSize != size {
+				w.Errorf("expected version %q and size %v, but found %q and %v", version, size, gotVersion, gotSize)
 			}
 		}
-		item := w.item(w.config(d.chart(0), nil))
+		item := w.item(config("one", 3))
 		w.MustSucceed(item)
-		mustBe(1, int64(3))
-		w.mustDeploy(item, w.config(d.chart(1), object{"gadget": object{"size": 4}}))
-		fields := map[bool]int{false: 1, true: 2}[w.plain]
-		mustBe(fields, int64(4))
+		mustBe("one", int64(3))
+		w.mustDeploy(item, config("two", 4))
+		version, after := "one", "one"
+		if w.plain {
+			version, after = "two", ""
+		}
+		mustBe(version, int64(4))
 
 		// Custom resources are looked after as other objects are.
-		w.Patch(d.resources, "shop", `{"spec":{"size":9}}`)
+		w.Patch(gadgets, "shop", `{"spec":{"size":9}}`)
 		plugintest.NewJob(item)
 		w.mustTellDrift(w.MustSucceed(item), "Gadget "+w.Namespace+"/shop: spec.size")
-		mustBe(fields, int64(4))
-		w.Delete(d.resources, "shop")
+		mustBe(version, int64(4))
+		w.Delete(gadgets, "shop")
 		plugintest.NewJob(item)
 		w.mustTellDrift(w.MustSucceed(item), "Gadget "+w.Namespace+"/shop was missing")
-		mustBe(fields, int64(4))
+		mustBe(version, int64(4))
 
 		w.MustDelete(item)
-		mustBe(map[bool]int{false: 1}[w.plain], nil)
+		mustBe(after, nil)
 	})
 }
 
 // TestSchemaOfValues: the error names the chart and the paths, and repeats no value; skipSchemaValidation does without.
 // Rule (helm.md#releases): `values.schema.json` is validated first, and the error shows no values.
+// Rule (helm.md#helm-options): `skipSchemaValidation` skips the schema of the chart.
 func TestSchemaOfValues(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(w *world) {
@@ -68,47 +87,6 @@ func TestSchemaOfValues(t *testing.T) {
 	})
 }
 
-// TestKeep: an object with helm.sh/resource-policy: keep stays, when the chart drops it and when the item is deleted.
-// Rule (helm.md#deletion): An object with `helm.sh/resource-policy: keep` stays.
-func TestKeep(t *testing.T) {
-	t.Parallel()
-	bothModes(t, func(w *world) {
-		item := w.item(w.config(chart("keep"), nil))
-		w.MustSucceed(item)
-		w.MustDelete(item)
-		w.mustHold("shop-keep-archive")
-		// What has stayed is taken into the next release of that name.
-		item = w.item(w.config(chart("keep"), object{"greeting": "again"}))
-		w.MustSucceed(item)
-		if got := w.data("shop-keep-archive")["greeting"]; got != "again" {
-			w.Errorf("expected that the object is deployed again, but found %v", got)
-		}
-		w.mustDeploy(item, w.config(chart("keep", charts.Without("templates/archive.yaml")), nil))
-		w.mustHold("shop-keep-archive", "shop-keep-greeting")
-		w.MustDelete(item)
-		w.mustHold("shop-keep-archive")
-	})
-}
-
-// TestKeptAsHelmDoes: what a chart drops stays if the object says so on the target, and only then; what goes with the
-// item stays if the chart said so, whatever the case.
-// Rule (helm.md#releases): Templates dropped by the new version are deleted, unless the object on the target says
-// `keep`.
-func TestKeptAsHelmDoes(t *testing.T) {
-	t.Parallel()
-	bothModes(t, func(w *world) {
-		loud := configMap("loud", `, annotations: {helm.sh/resource-policy: "Keep "}`)
-		item := w.item(w.config(chart("plain", loud, configMap("more", "")), nil))
-		w.MustSucceed(item)
-		w.Patch(configMaps, "more", `{"metadata":{"annotations":{"helm.sh/resource-policy":"keep"}}}`)
-		w.setConfig(item, w.config(chart("plain", loud), nil))
-		w.mustChange(item, "keep ConfigMap %s/more")
-		w.MustSucceed(item)
-		w.MustDelete(item)
-		w.mustHold("loud", "more")
-	})
-}
-
 // TestLookup: a template finds what is on the target, so that a random password is made once.
 // Rule (helm.md#without-a-release): `lookup` reads the target.
 func TestLookup(t *testing.T) {
@@ -123,21 +101,6 @@ func TestLookup(t *testing.T) {
 		if password() != made {
 			w.Error("expected the same password")
 		}
-		w.MustDelete(item)
-	})
-	t.Run("fails", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
-		w.Requests.Fail(func(r *http.Request) error {
-			if strings.HasSuffix(r.URL.Path, "/secrets/shop-lookup") {
-				return errors.New("the network is gone")
-			}
-			return nil
-		})
-		item := w.item(w.config(chart("lookup"), nil))
-		w.MustFail(w.call(item), nil, "lookup/templates/secret.yaml:3:", "the network is gone")
-		w.Requests.Undisturbed()
-		w.MustSucceed(item)
 		w.MustDelete(item)
 	})
 }
@@ -173,51 +136,28 @@ func TestNoObject(t *testing.T) {
 	w.MustDelete(item)
 }
 
-// TestBrokenCharts: the error says where in the chart, and what, and hides values.
+// TestBrokenCharts: the error says where in the chart, and what, and hides values. More of them are in the tests of
+// package helm3.
 // Rule (helm.md#troubleshooting): The error of a broken chart names the place and hides values.
 func TestBrokenCharts(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		reason string
-		chart  object
-		parts  []string
-	}{
-		"required": {
-			reason: "the author's words", parts: []string{"broken.yaml:9:", "owner is required: say who owns the shop"},
-		},
-		"fail": {
-			reason: "the author's words", parts: []string{"broken.yaml:11:", "the shop cannot be deployed like this"},
-		},
-		"nil":      {reason: "the expression", parts: []string{"broken.yaml:13:", ".Values.shop.owner.name"}},
-		"function": {reason: "the function", parts: []string{"broken.yaml:15:", "index"}},
-		"include":  {reason: "the template that is missing", parts: []string{"broken.yaml:17:", "broken.missing"}},
-		"syntax": {
-			reason: "it cannot be parsed", chart: chart("broken", charts.SyntaxError()),
-			parts: []string{charts.SyntaxTemplate, fmt.Sprintf("syntax.yaml:%d)", charts.SyntaxLine)},
-		},
-		"yaml":      {reason: "it renders no YAML", parts: []string{"YAML parse error"}},
-		"duplicate": {reason: "one name twice", parts: []string{`ConfigMap "shop-broken"`, "has rendered it already"}},
-		"unknown":   {reason: "no kind of this cluster", parts: []string{"Nothing"}},
-		"rejected":  {reason: "the API server's words", parts: []string{"shop-rejected", "a valid config key"}},
+	for failure, parts := range map[string][]string{
+		"required": {charts.BrokenTemplate, "broken.yaml:9:", "owner is required: say who owns the shop"},
+		"fail":     {charts.BrokenTemplate, "broken.yaml:11:", "the shop cannot be deployed like this"},
+		"rejected": {charts.BrokenTemplate, "shop-rejected", "a valid config key"},
+		"unknown":  {"Nothing"}, // Helm names the object
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(failure, func(t *testing.T) {
 			t.Parallel()
-			source, parts := chart("broken"), append(slices.Clone(c.parts), charts.BrokenTemplate)
-			if c.chart != nil {
-				source, parts = c.chart, c.parts
-			}
-			if name == "unknown" { // Helm names the object
-				parts = c.parts
-			}
 			bothModes(t, func(w *world) {
-				item := w.item(w.config(source, object{"failure": name, "password": "my-own-secret"}))
+				item := w.item(w.config(chart("broken"), object{"failure": failure, "password": "my-own-secret"}))
 				result := w.call(item)
 				if result.Failed == nil {
-					w.Fatalf("%s: expected a failure, but found: %s", c.reason, result)
+					w.Fatalf("expected a failure, but found: %s", result)
 				}
 				for _, part := range parts {
 					if !strings.Contains(result.String(), part) {
-						w.Errorf("%s: expected %q, but found: %s", c.reason, part, result)
+						w.Errorf("expected %q, but found: %s", part, result)
 					}
 				}
 				w.mustHide(result, "my-own-secret")
@@ -248,52 +188,104 @@ func TestLargeValues(t *testing.T) {
 	w.mustHold()
 }
 
-// TestSecretsInErrors: what the API server quotes of an object that it refuses may be a secret.
+// TestSecretsInErrors: what the API server quotes of an object that it refuses may be a secret. With a release it is
+// TestClusterErrors of package helm3.
 // Rule (helm.md#security): Errors hide an API server's quotes of an object.
 func TestSecretsInErrors(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		reason, template string
-	}{
-		"value": {
-			reason: "a string of the item's values", template: `apiVersion: v1
-kind: Service
-metadata: {name: {{ .Release.Name }}}
-spec: {type: {{ .Values.password }}, ports: [{port: 80}]}
-`,
-		},
-		"number": {
-			reason: "a password without quotes", template: `apiVersion: v1
-kind: Service
-metadata: {name: {{ .Release.Name }}}
-spec: {ports: [{port: {{ .Values.pin }}}]}
-`,
-		},
-		"Secret of the chart": {
-			reason: "what the chart makes a secret of", template: `apiVersion: v1
-kind: Secret
-metadata: {name: {{ .Release.Name }}, annotations: {"a key": x}}
-stringData: {password: made-by-the-chart}
----
-apiVersion: v1
-kind: Service
-metadata: {name: {{ .Release.Name }}}
-spec: {type: made-by-the-chart, ports: [{port: 80}]}
-`,
-		},
+	const service = "apiVersion: v1\nkind: Service\nmetadata: {name: {{ .Release.Name }}}\n"
+	for name, template := range map[string]string{
+		"value":  service + "spec: {type: {{ .Values.password }}, ports: [{port: 80}]}\n",
+		"number": service + "spec: {ports: [{port: {{ .Values.pin }}}]}\n",
+		"Secret of the chart": service + "spec: {type: made-by-the-chart, ports: [{port: 80}]}\n---\n" +
+			"apiVersion: v1\nkind: Secret\nmetadata: {name: {{ .Release.Name }}, annotations: {\"a key\": x}}\n" +
+			"stringData: {password: made-by-the-chart}\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bothModes(t, func(w *world) {
 				values := object{"password": "my-own-secret", "pin": 12345678}
-				item := w.item(w.config(chart("plain", charts.File("templates/bad.yaml", c.template)), values))
+				item := w.item(w.config(chart("plain", charts.File("templates/bad.yaml", template)), values))
 				w.mustHide(w.mustRefuse(item, "plain/templates/bad.yaml", "Service"),
 					"my-own-secret", "12345678", "made-by-the-chart")
-				if w.Failed() {
-					w.Log(c.reason)
-				}
 				w.MustDelete(item)
 			})
 		})
 	}
+}
+
+// TestDefinitionOfARelease: a definition in the templates goes with the release, unless others have resources of it.
+// Rule (helm.md#deletion): A definition in the templates of a release stays with resources of others.
+func TestDefinitionOfARelease(t *testing.T) {
+	t.Parallel()
+	for name, others := range map[string]bool{"of nobody else": false, "of others": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			definition, resource := w.CRD("Vase")
+			template := charts.File("templates/vase.yaml", string(w.Marshal(definition)))
+			item := w.item(w.config(chart("plain", template), nil))
+			w.MustSucceed(item)
+			if others {
+				w.Create(resource, object{
+					"apiVersion": resource.Group + "/v1", "kind": "Vase",
+					"metadata": object{"name": "theirs", "namespace": w.Namespace},
+				})
+			}
+			w.MustDelete(item)
+			if stays := w.Get(plugintest.CRDs, resource.Resource+"."+resource.Group) != nil; stays != others {
+				t.Errorf("expected that it stays: %t, but found %t", others, stays)
+			}
+		})
+	}
+}
+
+// chartWarnings returns the messages of the events about Helm's warnings.
+func chartWarnings(result *sdktest.Result) (all []string) {
+	for _, m := range result.Messages {
+		if m.Event != nil && m.Event.Reason == "ChartWarning" {
+			all = append(all, m.Event.Message)
+		}
+	}
+	return all
+}
+
+// TestChartWarnings: Helm's warnings are one line of a preview and one event of a job.
+// Rule (helm.md#the-helm-deployer): A warning of Helm about a chart and its values is one event of a job and one line
+// of a preview.
+func TestChartWarnings(t *testing.T) {
+	t.Parallel()
+	const want = `Helm warns: Condition path 'sessions.enabled' for chart sessions returned non-bool value; ` +
+		`an object is left out, since its annotation helm.sh/hook names an unknown hook: "pre-instal"`
+	c := chart("parent", hooked("hook", "pre-instal"))
+	bothModes(t, func(w *world) {
+		w.withProcesses()
+		item := w.item(w.config(c, object{"sessions": object{"enabled": "false"}}, w.untilOpen()))
+		changes, err := w.Plugin.Diff(w.Context(), w.CallOf(item))
+		if err != nil || len(changes) < 2 {
+			w.Fatalf("expected several changes, but found %v, %v", changes, err)
+		}
+		line := sdk.Change{Object: "Chart of " + w.Namespace + "/shop", Action: sdk.ActionUpdate, Note: want}
+		if diff := cmp.Diff(line, changes[0]); diff != "" {
+			w.Errorf("-want +got:\n%s", diff)
+		}
+		for _, told := range [][]string{{want}, nil} {
+			if diff := cmp.Diff(told, chartWarnings(w.call(item))); diff != "" {
+				w.Errorf("-want +got:\n%s", diff)
+			}
+		}
+		w.mustChange(item)
+		w.MustDelete(item)
+	})
+	t.Run("another release", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t).withProcesses()
+		item := w.item(w.config(c, nil))
+		w.MustSucceed(item)
+		result := w.mustDeploy(item, w.config(c, nil, object{"name": "other"}))
+		if got := chartWarnings(result); len(got) != 1 || !strings.Contains(got[0], "pre-instal") {
+			t.Errorf("expected one event, but found %q", got)
+		}
+		w.MustDelete(item)
+	})
 }

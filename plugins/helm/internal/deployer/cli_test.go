@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/test/charts"
 )
@@ -59,10 +61,10 @@ func (h *helmCLI) run(args ...string) string {
 }
 
 // chartFile writes a chart of the tests to a file.
-func (h *helmCLI) chartFile(name string) string {
+func (h *helmCLI) chartFile(name string, opts ...charts.Option) string {
 	h.Helper()
 	path := filepath.Join(h.TempDir(), name+".tgz")
-	if err := os.WriteFile(path, charts.Pack(name), 0o600); err != nil {
+	if err := os.WriteFile(path, charts.Pack(name, opts...), 0o600); err != nil {
 		h.Fatal(err)
 	}
 	return path
@@ -75,8 +77,9 @@ func TestHelmCLI(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	h := newHelmCLI(w)
-	config := w.config(chart("plain"), object{"greeting": "one"})
-	item := w.item(config)
+	// What is no object is part of a manifest, too.
+	comment := charts.File("templates/comment.yaml", "# only a comment\n---\n\n# another one\n")
+	item := w.item(w.config(chart("plain", comment), object{"greeting": "one"}))
 	w.MustSucceed(item)
 
 	var listed []struct{ Name, Revision, Status, Chart string }
@@ -90,19 +93,31 @@ func TestHelmCLI(t *testing.T) {
 		t.Errorf("expected Helm to know the values, but found %q", got)
 	}
 
+	ours := h.run("get", "manifest", "shop")
+	h.run("upgrade", "shop", h.chartFile("plain", comment), "--set", "greeting=one")
+	if diff := cmp.Diff(ours, h.run("get", "manifest", "shop")); diff != "" {
+		t.Errorf("expected the same manifest: -ours +Helm's:\n%s", diff)
+	}
 	h.run("upgrade", "shop", h.chartFile("plain"), "--set", "greeting=two")
 	w.mustGreet("two")
 	plugintest.NewJob(item)
 	w.MustSucceed(item)
 	w.mustGreet("one")
-	w.mustHave("1 superseded", "2 superseded", "3 deployed")
+	w.mustHave("1 superseded", "2 superseded", "3 superseded", "4 deployed")
 
 	w.mustDeploy(item, w.config(chart("plain"), object{"greeting": "four"}))
-	h.run("rollback", "shop", "3")
+	h.run("rollback", "shop", "4")
 	w.mustGreet("one")
 	plugintest.NewJob(item)
 	w.MustSucceed(item)
 	w.mustGreet("four")
+
+	h.run("uninstall", "shop", "--keep-history")
+	w.mustGreet(nil)
+	plugintest.NewJob(item)
+	w.MustSucceed(item)
+	w.mustGreet("four")
+	w.mustDoNothing(item)
 
 	h.run("uninstall", "shop")
 	w.mustGreet(nil)
@@ -116,15 +131,22 @@ func TestHelmCLI(t *testing.T) {
 	w.mustHave()
 }
 
-// TestReleaseOfTheCLI: a release that Helm has made belongs to the deploy item that names it.
+// TestReleaseOfNobodyAndAnotherChart: a release that has the name by chance is not taken without the user's word.
+// Rule (helm.md#releases): An item takes a release of no item only if it is of the same chart.
 // Rule (helm.md#releases): A release of the Helm CLI of the same chart is taken over.
-func TestReleaseOfTheCLI(t *testing.T) {
+func TestReleaseOfNobodyAndAnotherChart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	h := newHelmCLI(w)
 	h.run("install", "shop", h.chartFile("plain"), "--set", "greeting=one")
-	item := w.item(w.config(chart("plain"), object{"greeting": "two"}))
-	w.MustSucceed(item)
+	item := w.item(w.config(chart("plain", charts.Name("stock")), nil))
+	w.mustRefuse(item, `chart "plain"`, `chart "stock"`, "takeOwnership")
+	w.mustGreet("one")
+	w.MustDelete(item)
+	w.mustGreet("one")
+
+	item = w.item(w.config(chart("plain"), object{"greeting": "two"}))
+	w.mustWarn(w.MustSucceed(item), "TakenOver", "belonged to no deploy item")
 	w.mustGreet("two")
 	w.mustHave("1 superseded", "2 deployed")
 	w.mustBeClean(item)

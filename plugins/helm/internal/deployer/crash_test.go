@@ -146,3 +146,26 @@ func (w *world) crash(c *crash, n int) (struck bool) {
 	}
 	return struck
 }
+
+// TestDeletionAfterACrash deletes an item whose release was never finished. Helm itself refuses to uninstall what is in
+// progress.
+// Rule (helm.md#recovery): A deletion after a crash removes a release that was never finished.
+func TestDeletionAfterACrash(t *testing.T) {
+	t.Parallel()
+	for name, deployed := range map[string]bool{"in the installation": false, "in an upgrade": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			item := w.item(w.config(chart("plain"), object{"greeting": "one"}))
+			if deployed {
+				w.MustSucceed(item)
+				w.setConfig(item, w.config(chart("plain"), object{"greeting": "two"}))
+			}
+			w.Disturb(plugintest.Reconcile, item, 1, afterStorageWrite)
+			w.Restart()
+			w.MustDelete(item)
+			w.mustHave()
+			w.mustHold()
+		})
+	}
+}

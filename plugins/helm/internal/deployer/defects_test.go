@@ -1,10 +1,7 @@
 package deployer_test
 
 import (
-	"errors"
-	"net/http"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,82 +14,6 @@ import (
 )
 
 // What is known to go wrong in Landscaper's deployer, as far as the tests of the single features do not show it.
-
-// TestMistakesInTheConfiguration: all of them are told at once, with their fields, before anything is asked of anybody.
-// Rule (helm.md#the-helm-deployer): All errors in a configuration are reported at once, before any request.
-func TestMistakesInTheConfiguration(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	item := w.item(w.config(chart("plain"), nil, object{
-		"name": "Shop", "values": []any{}, "replicas": 2, "updateStrategy": "guess", "createNamespace": "yes",
-		"helmDeploymentConfig": object{
-			"install": object{"atomic": true, "retries": 3}, "uninstall": object{"timeout": "soon"},
-		},
-	}))
-	w.mustRefuse(item, "spec.config", `unknown field "replicas"`, "createNamespace: ", "name: ",
-		"values: ", "updateStrategy: ", "helmDeploymentConfig.install.retries: ", "helmDeploymentConfig.uninstall.timeout: ")
-	if requests := w.Requests.Take(); len(requests) > 0 {
-		t.Errorf("expected no request, but found %v", requests)
-	}
-	w.MustDelete(item)
-
-	w.Configure(object{"strict": false})
-	item = w.item(w.config(chart("plain"), nil, object{"replicas": 2}))
-	w.mustWarn(w.MustSucceed(item), "UnknownField", `"replicas"`)
-	w.MustDelete(item)
-}
-
-// TestCustomChecks: they are looked at with a release, too, and the job says what it waits for, and ends when it comes.
-// Rule (helm.md#readiness-and-exports): A custom readiness check of the helm deployer is waited for.
-func TestCustomChecks(t *testing.T) {
-	t.Parallel()
-	bothModes(t, func(w *world) {
-		// A label is looked for in all namespaces, and all tests share one cluster.
-		own := object{"test": w.Namespace}
-		check := object{
-			"name":          "approved",
-			"labelSelector": object{"apiVersion": "v1", "kind": "ConfigMap", "matchLabels": own},
-			"requirements": []any{object{
-				"jsonPath": ".metadata.annotations.approved", "operator": "==", "values": []any{object{"value": "yes"}},
-			}},
-		}
-		item := w.item(w.config(chart("plain"), object{"labels": own},
-			object{"readinessChecks": object{"custom": []any{check}}}))
-		for range 2 {
-			w.mustWait(w.call(item), "approved", "shop-plain-settings")
-			w.Patch(configMaps, "shop-plain-greeting", `{"metadata":{"annotations":{"approved":"yes"}}}`)
-		}
-		w.Patch(configMaps, "shop-plain-settings", `{"metadata":{"annotations":{"approved":"yes"}}}`)
-		w.MustSucceed(item)
-		w.MustDelete(item)
-	})
-}
-
-// TestExportsThatAreNotThere: a job does not succeed without its exports. What may come is waited for, what cannot come
-// is an error.
-// Rule (helm.md#readiness-and-exports): The job waits for missing exports of objects; a missing value of the chart is
-// an error.
-func TestExportsThatAreNotThere(t *testing.T) {
-	t.Parallel()
-	bothModes(t, func(w *world) {
-		item := w.item(w.config(chart("plain"), nil, object{"exports": object{"exports": []any{
-			object{"key": "a", "jsonPath": ".Values.nothing.at.all"}, object{"key": "b", "jsonPath": ".Chart.version"},
-		}}}))
-		w.mustRefuse(item, "ExportMissing", `export "a"`, ".Values.nothing.at.all", `export "b"`,
-			"begin with .Values")
-
-		w.setConfig(item, w.config(chart("plain"), nil, object{"exportsFromManifests": []any{object{
-			"key": "address", "jsonPath": ".data.address",
-			"fromResource": w.reference("shop-plain-greeting"),
-		}}}))
-		w.mustWait(w.call(item), "address")
-		w.Patch(configMaps, "shop-plain-greeting", `{"data":{"address":"here"}}`)
-		if diff := cmp.Diff(map[string]any{"address": "here"}, w.MustSucceed(item).Succeeded.Exports); diff != "" {
-			w.Errorf("the exports: -want +got:\n%s", diff)
-		}
-		w.MustDelete(item)
-	})
-}
 
 // TestContinuousReconcile: the hook says when the item is due. That a job repairs what has changed is TestDrift's.
 // Rule (helm.md#the-helm-deployer): The helm deployer has schedules.
@@ -118,28 +39,6 @@ func TestContinuousReconcile(t *testing.T) {
 			w.Error("expected that the item is due after two hours")
 		}
 		w.MustDelete(item)
-	})
-}
-
-// TestErrorsOfADeletionAreTold: Landscaper only logs them.
-func TestErrorsOfADeletionAreTold(t *testing.T) {
-	t.Parallel()
-	bothModes(t, func(w *world) {
-		item := w.item(w.config(chart("plain"), nil))
-		w.MustSucceed(item)
-		w.Requests.Fail(func(r *http.Request) error {
-			if r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/configmaps/shop-plain-greeting") {
-				return errors.New("the network is gone")
-			}
-			return nil
-		})
-		item.Status.Phase = landscaper.DeployItemPhaseInitDelete
-		result := w.Do(plugintest.Delete, item)
-		w.MustFail(result, nil, "shop-plain-greeting", "the network is gone")
-		w.Requests.Undisturbed()
-		w.MustDelete(item)
-		w.mustHave()
-		w.mustHold()
 	})
 }
 
@@ -170,22 +69,6 @@ metadata: {name: inner, namespace: {{ .Release.Namespace }}-own}
 			w.Errorf("expected the object in the namespace to be gone, but found %v", left)
 		}
 	})
-}
-
-// TestReleaseOfAnItemThatIsGone: it is taken over if the user says so, and goes with the item that has it then.
-// Rule (helm.md#releases): `takeOwnership` takes over a release left behind by a deleted item.
-func TestReleaseOfAnItemThatIsGone(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.MustSucceed(w.itemOf("gone", w.config(chart("plain"), nil)))
-	item := w.item(w.config(chart("plain"), nil, object{"helmDeploymentConfig": object{"takeOwnership": true}}))
-	w.mustWarn(w.MustSucceed(item), "TakenOver", w.Namespace+"/shop ", w.Namespace+".gone")
-	w.mustHave("1 superseded", "2 deployed")
-	plugintest.NewJob(item)
-	w.MustSucceed(item)
-	w.mustHave("1 superseded", "2 deployed")
-	w.MustDelete(item)
-	w.mustHave()
 }
 
 // TestSteps: a job tells its work step by step, and not by one word for all.

@@ -23,12 +23,12 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/helm/chart"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartjob"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartobject"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helmjob"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/releasejob"
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/rendered"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/settings"
 	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
 	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
@@ -215,7 +215,7 @@ func (d *Deployer) Render(ctx context.Context, req *sdk.Request) (*sdk.RenderRes
 	if err != nil {
 		return nil, err
 	}
-	children, err := rendered.Children(result.Objects)
+	children, err := chartobject.Children(result.Objects)
 	if err != nil {
 		return nil, job.During(helmjob.StepRender, err)
 	}

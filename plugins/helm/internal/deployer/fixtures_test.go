@@ -5,15 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
-	"github.com/pergola-deploy/pergola/sdk/hook"
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
 	"github.com/pergola-deploy/pergola/test/charts"
 )
@@ -35,9 +34,6 @@ func options(options object, operations ...string) object {
 	}
 	return object{"helmDeploymentConfig": all}
 }
-
-// takes are the options with which a release takes objects over.
-var takes = options(object{"takeOwnership": true}, "install", "upgrade")
 
 // checks returns a readiness check of a ConfigMap of the chart: it waits for a value.
 func (w *world) checks(configMap, jsonPath string) object {
@@ -72,14 +68,6 @@ func hooked(name, events string, lines ...string) charts.Option {
 	return configMap(name, fmt.Sprintf(", annotations: {helm.sh/hook: %q}", events), lines...)
 }
 
-const randomData = "data: {random: {{ randAlphaNum 9 }}}"
-
-// ledger is an object several releases have.
-var ledger = configMap("ledger", "", "data: {currency: EUR}")
-
-// orders is an object the chart keeps.
-var orders = configMap("orders", ", annotations: {helm.sh/resource-policy: keep}")
-
 // random is a chart with other objects in each rendering: a text in the gate, and a Secret rendered only as long as it
 // does not exist.
 func random() object {
@@ -90,124 +78,6 @@ kind: Secret
 metadata: {name: once}
 stringData: {password: {{ randAlphaNum 8 }}}
 {{ end }}`))
-}
-
-// once is a Job in a chart, with more fields of its spec.
-func once(fields string) charts.Option {
-	return charts.File("templates/once.yaml", `apiVersion: batch/v1
-kind: Job
-metadata: {name: once}
-spec:
-  `+fields+`
-  template: {spec: {restartPolicy: Never, containers: [{name: main, image: busybox}]}}
-`)
-}
-
-// deletesItself has the Job deleted after its end.
-const deletesItself = "ttlSecondsAfterFinished: 0"
-
-// vanish deletes the Job, as its controller does after its end.
-func (w *world) vanish() {
-	background := metav1.DeletePropagationBackground
-	err := w.Objects(jobs).Delete(w.Context(), "once", metav1.DeleteOptions{PropagationPolicy: &background})
-	if err != nil {
-		w.Error(err)
-	}
-}
-
-// mustRunJob checks the number of creations of the Job since the last look.
-func (w *world) mustRunJob(times int) {
-	w.Helper()
-	created := 0
-	for _, r := range w.Requests.Take() {
-		if strings.HasPrefix(r, "POST ") && strings.HasSuffix(r, "/jobs") {
-			created++
-		}
-	}
-	if created != times {
-		w.Errorf("expected the Job to be created %d times, but found %d", times, created)
-	}
-}
-
-func startJobOfHook(item *landscaper.DeployItem) {
-	plugintest.NewJob(item)
-	item.Status.Conditions = []landscaper.Condition{{
-		Type: hook.ConditionStarted, Status: landscaper.ConditionTrue,
-		Reason: hook.ReasonStartedByHook, Message: item.Status.JobID,
-	}}
-}
-
-// definition is a CustomResourceDefinition of a group of its own, since all tests share one cluster.
-type definition struct {
-	group     string
-	resources plugintest.Resource
-}
-
-func (w *world) definition() definition {
-	group := w.Namespace + ".example.org"
-	w.DeleteAfter(plugintest.CRDs, "gadgets."+group)
-	return definition{group: group, resources: plugintest.Resource{Group: group, Version: "v1", Resource: "gadgets"}}
-}
-
-// chart returns a chart with the definition, with a number of fields of spec, and an object of its kind.
-func (d definition) chart(fields int, opts ...charts.Option) object {
-	properties := ""
-	for i := range fields {
-		properties += fmt.Sprintf("                field%d: {type: string}\n", i)
-	}
-	opts = append([]charts.Option{
-		charts.File("crds/gadgets.yaml", `apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata:
-  name: gadgets.`+d.group+`
-spec:
-  group: `+d.group+`
-  scope: Namespaced
-  names: {kind: Gadget, listKind: GadgetList, plural: gadgets, singular: gadget}
-  versions:
-    - name: v1
-      served: true
-      storage: true
-      schema:
-        openAPIV3Schema:
-          type: object
-          properties:
-            spec:
-              type: object
-              properties:
-                size: {type: integer}
-`+properties),
-		charts.File("templates/gadget.yaml", `apiVersion: `+d.group+`/v1
-kind: Gadget
-metadata:
-  name: {{ .Release.Name }}
-spec:
-  size: {{ .Values.gadget.size }}
-`),
-	}, opts...)
-	return chart("definitions", opts...)
-}
-
-// fields returns the number of fields of the definition on the target in spec; zero without a definition.
-func (d definition) fields(w *world) int {
-	w.Helper()
-	o := w.Get(plugintest.CRDs, "gadgets."+d.group)
-	if o == nil {
-		return 0
-	}
-	versions := o.Object["spec"].(object)["versions"].([]any)
-	spec := versions[0].(object)["schema"].(object)["openAPIV3Schema"].(object)["properties"].(object)["spec"].(object)
-	return len(spec["properties"].(object))
-}
-
-// size returns that of the object; nil without one.
-func (d definition) size(w *world) any {
-	w.Helper()
-	o := w.Get(d.resources, "shop")
-	if o == nil {
-		return nil
-	}
-	return o.Object["spec"].(object)["size"]
 }
 
 // about is a template with the purpose of the rendering, and an object only for an installation.
@@ -231,28 +101,30 @@ metadata:
 `)
 }
 
-// mustBeAbout checks the purpose of the rendering on the target.
-func (w *world) mustBeAbout(revision, upgrade string) {
+// dataAbout is that of the object "about" of a revision; of none for 0.
+func dataAbout(revision int) object {
+	return object{"revision": strconv.Itoa(revision), "upgrade": strconv.FormatBool(revision > 1)}
+}
+
+// mustBeAbout checks the revision of the rendering on the target.
+func (w *world) mustBeAbout(revision int) {
 	w.Helper()
-	if diff := cmp.Diff(object{"revision": revision, "upgrade": upgrade}, w.data("about")); diff != "" {
+	if diff := cmp.Diff(dataAbout(revision), w.data("about")); diff != "" {
 		w.Errorf("the deployed rendering: -want +got:\n%s", diff)
 	}
 }
 
-// mustRender checks the objects for an HTTP hook, and the purpose of their rendering if the chart tells it.
-func (w *world) mustRender(item *landscaper.DeployItem, revision, upgrade string, names ...string) {
+// mustRender checks the objects for an HTTP hook, and the revision of their rendering if the chart tells it.
+func (w *world) mustRender(item *landscaper.DeployItem, revision int, names ...string) {
 	w.Helper()
 	var got []string
 	for _, child := range w.withHook(item).Children {
 		got = append(got, child.Name)
-		if child.Name != "ConfigMap about" {
-			continue
-		}
-		var o struct{ Data map[string]string }
+		var o struct{ Data object }
 		if err := json.Unmarshal(child.Object, &o); err != nil {
 			w.Fatal(err)
 		}
-		if diff := cmp.Diff(map[string]string{"revision": revision, "upgrade": upgrade}, o.Data); diff != "" {
+		if diff := cmp.Diff(dataAbout(revision), o.Data); child.Name == "ConfigMap about" && diff != "" {
 			w.Errorf("the rendering: -want +got:\n%s", diff)
 		}
 	}

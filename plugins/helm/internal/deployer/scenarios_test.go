@@ -20,6 +20,10 @@ func TestScenarios(t *testing.T) {
 	for mode, fields := range map[string]object{scenarios.Release: {}, scenarios.Objects: withoutRelease} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
+			dirs := []string{scenarios.Contract, "testdata/scenarios"}
+			if mode == scenarios.Release {
+				dirs = append(dirs, "testdata/release")
+			}
 			scenarios.Run(t, scenarios.Mode{
 				Name: mode, Type: v1alpha1.Type, Host: hostOptions(clocktesting.NewFakePassiveClock(time.Now()), &orderLog{}),
 				Configuration: func(namespace string, objects []*unstructured.Unstructured) object {
@@ -40,7 +44,7 @@ func TestScenarios(t *testing.T) {
 					maps.Copy(c, fields)
 					return c
 				},
-			}, scenarios.Contract)
+			}, dirs...)
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hook"
 	"github.com/pergola-deploy/pergola/test/charts"
 )
 
@@ -111,64 +112,43 @@ metadata: {name: later, annotations: {text: {{ $text }}}}
 	}
 }
 
-// TestJobMakesOneRevision: what changes after the job has made its revision, or has found it as it should be, is left
-// to the next job.
-// Rule (helm.md#unchanged-releases-and-drift): A job makes one revision, and leaves later changes to the next job.
-func TestJobMakesOneRevision(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	item := w.item(w.config(random(), nil, w.untilOpen()))
-	for _, revisions := range [][]string{{"1 deployed"}, {"1 superseded", "2 deployed"}} {
-		w.mustWait(w.call(item))
-		for range 3 {
-			w.Patch(configMaps, "gate", `{"data":{"text":"theirs"}}`)
-			w.Restart()
-			w.mustWait(w.call(item))
-			w.mustHave(revisions...)
-		}
-		plugintest.NewJob(item)
-	}
-	w.open("gate")
-	w.MustSucceed(item)
-}
-
-// TestReleaseChangesDuringAJob: a job does not undo what another client makes of its release meanwhile, and does not
-// succeed with it.
-// Rule (helm.md#unchanged-releases-and-drift): A job does not succeed with another client's change of its release.
-func TestReleaseChangesDuringAJob(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	item := w.item(w.config(random(), nil, w.untilOpen()))
-	w.mustWait(w.call(item))
-	w.Delete(secrets, "sh.helm.release.v1.shop.v1")
-	w.open("gate")
-	w.MustFail(w.call(item), noRetry, "ReleaseChanged", "revision 1, now uninstalled")
-	w.mustHave()
-	plugintest.NewJob(item)
-	w.MustSucceed(item)
-	w.mustHave("1 deployed")
-}
-
 // TestJobGoneAtOnce: a Job gone before the first look has run, too.
 func TestJobGoneAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	created := 0
 	w.Requests.Lose(func(r *http.Request) error {
 		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/jobs") {
-			w.vanish()
+			created++
+			background := metav1.DeletePropagationBackground
+			return w.Objects(jobs).Delete(w.Context(), "once", metav1.DeleteOptions{PropagationPolicy: &background})
 		}
 		return nil
 	})
-	item := w.item(w.config(chart("plain", once(deletesItself)), nil))
-	for _, start := range []func(*landscaper.DeployItem){plugintest.NewJob, startJobOfHook} {
-		start(item)
+	item := w.item(w.config(chart("plain", charts.File("templates/once.yaml", `apiVersion: batch/v1
+kind: Job
+metadata: {name: once}
+spec:
+  ttlSecondsAfterFinished: 0
+  template: {spec: {restartPolicy: Never, containers: [{name: main, image: busybox}]}}
+`)), nil))
+	for _, byHook := range []bool{false, true} {
+		plugintest.NewJob(item)
+		if byHook {
+			item.Status.Conditions = []landscaper.Condition{{
+				Type: hook.ConditionStarted, Status: landscaper.ConditionTrue,
+				Reason: hook.ReasonStartedByHook, Message: item.Status.JobID,
+			}}
+		}
 		for range 2 {
 			if result := w.call(item); result.Succeeded == nil {
 				t.Fatalf("expected success, but found: %s", result)
 			}
 		}
 	}
-	w.mustRunJob(1)
+	if created != 1 {
+		t.Errorf("expected the Job to be created once, but found %d times", created)
+	}
 	w.mustHave("1 deployed")
 	w.MustDelete(item)
 }

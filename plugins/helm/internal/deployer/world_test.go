@@ -45,7 +45,6 @@ var (
 // The codes of failures.
 var (
 	configProblem = plugintest.ConfigurationProblem
-	noRetry       = []landscaper.ErrorCode{landscaper.ErrorNoRetry}
 	timedOut      = []landscaper.ErrorCode{landscaper.ErrorTimeout}
 )
 
@@ -182,13 +181,17 @@ func (w *world) mustDeploy(item *landscaper.DeployItem, config object) *sdktest.
 	return w.MustSucceed(item)
 }
 
-// mustDoNothing carries out a new job without a write.
+// mustDoNothing carries out a new job without a write, also of the provider status.
 func (w *world) mustDoNothing(item *landscaper.DeployItem) {
 	w.Helper()
 	w.Requests.Take()
+	before := string(item.Status.ProviderStatus.Raw)
 	plugintest.NewJob(item)
 	w.MustSucceed(item)
 	w.mustWriteNothing()
+	if diff := cmp.Diff(before, string(item.Status.ProviderStatus.Raw)); diff != "" {
+		w.Errorf("the provider status: -want +got:\n%s", diff)
+	}
 }
 
 // mustWriteNothing expects no write since the last look at the requests.
@@ -199,20 +202,10 @@ func (w *world) mustWriteNothing() {
 	}
 }
 
-// create creates a ConfigMap.
-func (w *world) create(name string, data object) {
+// createNamespace creates a namespace.
+func (w *world) createNamespace(name string) {
 	w.Helper()
-	w.Create(configMaps, object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": name}, "data": data})
-}
-
-// createNamespace creates a namespace with labels.
-func (w *world) createNamespace(name string, labels ...object) {
-	w.Helper()
-	metadata := object{"name": name}
-	for _, l := range labels {
-		metadata["labels"] = l
-	}
-	w.Create(namespaces, object{"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+	w.Create(namespaces, object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": name}})
 }
 
 // call calls the deployer once.

@@ -71,52 +71,55 @@ func versionsOf(document []byte, chart string) (names []string, err error) {
 
 func TestReadIndex(t *testing.T) {
 	t.Parallel()
-	usualWant := []string{"2.0.0-rc.1", "1.10.0", "1.9.0", "1.0.0"}
+	one, usualWant := []string{"1.0.0"}, []string{"2.0.0-rc.1", "1.10.0", "1.9.0", "1.0.0"}
 	asJSON, err := yaml.YAMLToJSON([]byte(usual))
 	if err != nil {
 		t.Fatal(err)
 	}
 	pad := "# " + strings.Repeat("x", 3<<20) + "\n"
-	tests := map[string]struct {
-		reason, document string
-		want             []string
-		err              error
+	for name, c := range map[string]struct {
+		document string
+		want     []string
+		err      error
 	}{
-		"Usual":      {reason: "as Helm writes it", document: usual, want: usualWant},
-		"CRLF":       {reason: "lines of Windows", document: strings.ReplaceAll(usual, "\n", "\r\n"), want: usualWant},
-		"Indented":   {reason: "other tools indent the versions", document: "entries:\n    shop:\n      - version: 1.0.0\n        urls:\n          - x\n      - version: 1.1.0\n", want: []string{"1.1.0", "1.0.0"}},
-		"Comments":   {reason: "comments anywhere", document: "#\nentries: # x\n# y\n  shop: # z\n#\n  - version: 1.0.0 # a\n# b\n    urls: []\n", want: []string{"1.0.0"}},
-		"Number":     {reason: "a version that looks like a number", document: "entries:\n  shop:\n  - version: 1.10\n", want: []string{"1.10"}},
-		"Large":      {reason: "there is no limit to what is not about the chart", document: pad + usual + pad, want: usualWant},
-		"JSON":       {reason: "some repositories are in JSON", document: string(asJSON), want: usualWant},
-		"Flow":       {reason: "unusual, but small", document: "entries: {shop: [{version: 1.0.0}]}", want: []string{"1.0.0"}},
-		"Anchor":     {reason: "unusual, but small", document: "entries:\n  other:\n  - &a\n    version: 1.0.0\n  shop:\n  - *a\n", want: []string{"1.0.0"}},
-		"LargeFlow":  {reason: "unusual and large", document: pad + "entries: {shop: [{version: 1.0.0}]}", want: []string{"1.0.0"}},
-		"NoChart":    {reason: "another chart", document: "entries:\n  shops:\n  - version: 1.0.0\n"},
-		"NoVersions": {reason: "no version", document: "entries:\n  shop: []\n"},
-		"NoCharts":   {reason: "an empty repository", document: "apiVersion: v1\nentries: {}\n"},
-		"NoneAtAll":  {reason: "nothing below entries", document: "entries:\n"},
-		"Empty":      {reason: "an empty file", err: errNoIndex},
-		"Page":       {reason: "a page", document: "<html>\n<body>entries:</body>\n</html>", err: errNoIndex},
-		"Manifest":   {reason: "another document", document: "kind: ConfigMap\ndata:\n  entries: x\n", err: errNoIndex},
-		"Tabs":       {reason: "no YAML", document: "entries:\n\tshop:\n", err: errNoIndex},
-		"TooLong":    {reason: "a version that is too long", document: "entries:\n  shop:\n  - version: 1.0.0-" + strings.Repeat("x", 4<<10)},
-		"Repeats": {
-			reason: "a long text that is referred to often costs nothing",
-			document: "apiVersion: v1\nentries:\n  shop:\n  - version: 1.0.0\n    description: &a " + strings.Repeat("x", 1<<20) +
-				"\n    keywords:\n" + strings.Repeat("    - *a\n", 100_000),
-			want: []string{"1.0.0"},
+		"as Helm writes it": {usual, usualWant, nil},
+		"lines of Windows":  {strings.ReplaceAll(usual, "\n", "\r\n"), usualWant, nil},
+		"indented": {
+			"entries:\n    shop:\n      - version: 1.0.0\n        urls:\n          - x\n      - version: 1.1.0\n",
+			[]string{"1.1.0", "1.0.0"}, nil,
 		},
-		"Deep":     {reason: "a version that is nested too deep", document: "entries:\n  shop:\n  - x: " + strings.Repeat("[", 900_000) + "\n", err: errNoIndex},
-		"DeepJSON": {reason: "nothing that matters is nested", document: `{"x": ` + strings.Repeat("[", 2_500_000), err: errNoIndex},
-		"CutJSON":  {reason: "the end is missing", document: `{"entries": {"shop": [{"version": "1.0.0"}`, err: errNoIndex},
-	}
-	for name, test := range tests {
+		"comments": {
+			"#\nentries: # x\n# y\n  shop: # z\n#\n  - version: 1.0.0 # a\n# b\n    urls: []\n", one, nil,
+		},
+		"version like a number":    {"entries:\n  shop:\n  - version: 1.10\n", []string{"1.10"}, nil},
+		"much about other things":  {pad + usual + pad, usualWant, nil},
+		"JSON":                     {string(asJSON), usualWant, nil},
+		"flow":                     {"entries: {shop: [{version: 1.0.0}]}", one, nil},
+		"anchor":                   {"entries:\n  other:\n  - &a\n    version: 1.0.0\n  shop:\n  - *a\n", one, nil},
+		"large flow":               {pad + "entries: {shop: [{version: 1.0.0}]}", one, nil},
+		"another chart":            {"entries:\n  shops:\n  - version: 1.0.0\n", nil, nil},
+		"no version":               {"entries:\n  shop: []\n", nil, nil},
+		"empty repository":         {"apiVersion: v1\nentries: {}\n", nil, nil},
+		"nothing below entries":    {"entries:\n", nil, nil},
+		"empty":                    {"", nil, errNoIndex},
+		"page":                     {"<html>\n<body>entries:</body>\n</html>", nil, errNoIndex},
+		"another document":         {"kind: ConfigMap\ndata:\n  entries: x\n", nil, errNoIndex},
+		"tabs":                     {"entries:\n\tshop:\n", nil, errNoIndex},
+		"version that is too long": {"entries:\n  shop:\n  - version: 1.0.0-" + strings.Repeat("x", 4<<10), nil, nil},
+		// A long text costs nothing, however often it is referred to.
+		"repeats": {
+			"apiVersion: v1\nentries:\n  shop:\n  - version: 1.0.0\n    description: &a " + strings.Repeat("x", 1<<20) +
+				"\n    keywords:\n" + strings.Repeat("    - *a\n", 100_000), one, nil,
+		},
+		"deep version":         {"entries:\n  shop:\n  - x: " + strings.Repeat("[", 900_000) + "\n", nil, errNoIndex},
+		"deep JSON":            {`{"x": ` + strings.Repeat("[", 2_500_000), nil, errNoIndex},
+		"JSON without its end": {`{"entries": {"shop": [{"version": "1.0.0"}`, nil, errNoIndex},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := versionsOf([]byte(test.document), "shop")
-			if diff := cmp.Diff(test.want, got); diff != "" || !errors.Is(err, test.err) {
-				t.Errorf("%s: expected the error %v, but found %v; -want +got:\n%s", test.reason, test.err, err, diff)
+			got, err := versionsOf([]byte(c.document), "shop")
+			if diff := cmp.Diff(c.want, got); diff != "" || !errors.Is(err, c.err) {
+				t.Errorf("expected the error %v, but found %v; -want +got:\n%s", c.err, err, diff)
 			}
 		})
 	}
@@ -130,8 +133,9 @@ func TestPick(t *testing.T) {
 		t.Fatal(err)
 	}
 	for wanted, want := range map[string]string{
-		"": "1.10.0", "*": "1.10.0", "1.0.0": "1.0.0", "v1.0.0": "1.0.0", "^1.0": "1.10.0", "~1.9": "1.9.0", ">1.0.0 <1.10.0": "1.9.0", "1.9.x": "1.9.0",
-		">0-0": "2.0.0-rc.1", "2.0.0-rc.1": "2.0.0-rc.1", ">=2": "", "3": "", "<1 || 1.9.0": "1.9.0",
+		"": "1.10.0", "*": "1.10.0", "1.0.0": "1.0.0", "v1.0.0": "1.0.0", "^1.0": "1.10.0", "~1.9": "1.9.0",
+		">1.0.0 <1.10.0": "1.9.0", "1.9.x": "1.9.0", ">0-0": "2.0.0-rc.1", "2.0.0-rc.1": "2.0.0-rc.1", ">=2": "", "3": "",
+		"<1 || 1.9.0": "1.9.0",
 	} {
 		listed, err := ReadIndex(path, Wanted{Name: "shop", Version: wanted})
 		if err != nil || listed.Versions != 4 || listed.Newest != "2.0.0-rc.1" {
@@ -176,7 +180,8 @@ func TestAgreesWithHelm(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "index.yaml")
 	name := rapid.SampledFrom([]string{"shop", "a", "true", "1", "x:y", "entries", "s-h", "-a"})
 	text := rapid.SampledFrom([]string{
-		"", "plain", "shop:", "- version: 6.6.6", "a\nshop:\n- version: 6.6.6\n", "# x", "\ttab", "  shop:\n  - b", "---\nentries:\n", strings.Repeat("long word ", 30), "ü\u2028x",
+		"", "plain", "shop:", "- version: 6.6.6", "a\nshop:\n- version: 6.6.6\n", "# x", "\ttab", "  shop:\n  - b",
+		"---\nentries:\n", strings.Repeat("long word ", 30), "ü\u2028x",
 	})
 	version := rapid.Custom(func(t *rapid.T) string {
 		n := rapid.IntRange(0, 3)
@@ -189,8 +194,9 @@ func TestAgreesWithHelm(t *testing.T) {
 		for range rapid.IntRange(0, 12).Draw(t, "versions") {
 			v := &repo.ChartVersion{
 				Metadata: &chart.Metadata{
-					APIVersion: "v2", Name: name.Draw(t, "name"), Version: version.Draw(t, "version"), Description: text.Draw(t, "description"),
-					Keywords: []string{text.Draw(t, "keyword")}, Annotations: map[string]string{"a": text.Draw(t, "annotation")},
+					APIVersion: "v2", Name: name.Draw(t, "name"), Version: version.Draw(t, "version"),
+					Description: text.Draw(t, "description"),
+					Keywords:    []string{text.Draw(t, "keyword")}, Annotations: map[string]string{"a": text.Draw(t, "annotation")},
 				},
 				URLs:    []string{rapid.SampledFrom([]string{"x.tgz", "https://example.org/y.tgz"}).Draw(t, "url")},
 				Created: time.Unix(1e9, 0), Digest: rapid.SampledFrom([]string{"", "abc"}).Draw(t, "digest"),
@@ -219,12 +225,13 @@ func TestAgreesWithHelm(t *testing.T) {
 					t.Fatalf("chart %q: %v in\n%s", name, err, content)
 				}
 				if ours.Versions != len(helms.Entries[name]) {
-					t.Fatalf("chart %q: Helm finds %d versions, we find %+v in\n%s", name, len(helms.Entries[name]), ours, content)
+					t.Fatalf("chart %q: Helm finds %d versions, the package finds %+v in\n%s",
+						name, len(helms.Entries[name]), ours, content)
 				}
 				helm, _ := helms.Get(name, wanted)
 				our := ours.Found
 				if (helm == nil) != (our == nil) || helm != nil && !sameVersion(helm.Version, our.Version) {
-					t.Fatalf("chart %q %q: Helm picks %+v, we pick %+v", name, wanted, helm, our)
+					t.Fatalf("chart %q %q: Helm picks %+v, the package picks %+v", name, wanted, helm, our)
 				}
 			}
 		}

@@ -62,32 +62,22 @@ func (w *world) cancelWhen(step string, r *helm.Request) {
 
 func TestCancel(t *testing.T) {
 	t.Parallel()
-	hang := fields{"hook": fields{"fails": "hang"}}
+	workload := charts.Pack("workload")
 	for name, c := range map[string]struct {
-		reason  string
-		before  []byte
-		chart   []byte
-		values  fields
-		options helm.Options
-		step    string
-		want    []string
+		before, chart []byte
+		options       helm.Options
+		step          string
+		want          []string
 	}{
-		"wait of an install": {
-			reason: "the first revision is marked as failed",
-			chart:  charts.Pack("workload"), options: helm.Options{Wait: true}, step: "WaitForObjects", want: []string{"1:failed"},
-		},
+		"wait of an install": {nil, workload, helm.Options{Wait: true}, "WaitForObjects", []string{"1:failed"}},
 		"wait of an upgrade": {
-			reason: "the revision before stays deployed", before: plain,
-			chart: charts.Pack("workload"), options: helm.Options{Wait: true}, step: "WaitForObjects", want: []string{"1:deployed", "2:failed"},
+			plain, workload, helm.Options{Wait: true}, "WaitForObjects", []string{"1:deployed", "2:failed"},
 		},
+		// There is no time to roll back.
 		"wait of an atomic upgrade": {
-			reason: "there is no time to roll back", before: plain,
-			chart: charts.Pack("workload"), options: helm.Options{Atomic: true}, step: "WaitForObjects", want: []string{"1:deployed", "2:failed"},
+			plain, workload, helm.Options{Atomic: true}, "WaitForObjects", []string{"1:deployed", "2:failed"},
 		},
-		"hook of an install": {
-			reason: "a watch ends as well",
-			chart:  charts.Pack("failinghook"), values: hang, step: waiting, want: []string{"1:failed"},
-		},
+		"hook of an install": {nil, charts.Pack("failinghook"), helm.Options{}, waiting, []string{"1:failed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -95,7 +85,7 @@ func TestCancel(t *testing.T) {
 			if c.before != nil {
 				w.mustRun(w.request(c.before, nil))
 			}
-			r := w.request(c.chart, c.values)
+			r := w.request(c.chart, fields{"hook": fields{"fails": "hang"}})
 			r.Options = c.options
 			r.Options.Timeout = time.Minute
 			w.cancelWhen(c.step, r)

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"helm.sh/helm/v3/pkg/release"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,70 +14,74 @@ import (
 	"github.com/pergola-deploy/pergola/test/charts"
 )
 
+// template is the chart plain with another template.
+func template(content string) []byte {
+	return charts.Pack("plain", charts.File("templates/more.yaml", content))
+}
+
+// TestClusterErrors: an error of the API server has a kind and names the object, and quotes no value.
 func TestClusterErrors(t *testing.T) {
 	t.Parallel()
-	file := func(content string) []byte { return charts.Pack("plain", charts.File("templates/more.yaml", content)) }
+	const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a"
+	const secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: creds}\n"
 	for name, c := range map[string]struct {
-		reason string
 		chart  []byte
 		values fields
 		kind   helm.Kind
-		text   []string
+		text   string
 	}{
 		"rejected": {
-			reason: "the API server finds the object wrong", chart: charts.Pack("broken"),
-			values: fields{"failure": "rejected"},
-			kind:   helm.Rejected, text: []string{`install release shop: `, `ConfigMap "shop-rejected" is invalid`},
+			charts.Pack("broken"), fields{"failure": "rejected"}, helm.Rejected,
+			`install release shop: 1 error occurred: * ConfigMap "shop-rejected" is invalid`,
 		},
 		"unknown kind": {
-			reason: "somebody may define it", chart: charts.Pack("broken"), values: fields{"failure": "unknown"},
-			kind: helm.ClusterFailed,
-			text: []string{`no matches for kind "Nothing" in version "charts.example.org/v1"`},
+			charts.Pack("broken"), fields{"failure": "unknown"}, helm.ClusterFailed,
+			`no matches for kind "Nothing" in version "charts.example.org/v1"`,
 		},
 		"missing namespace": {
-			reason: "somebody may create it",
-			chart:  file("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: nowhere}"),
-			kind:   helm.ClusterFailed, text: []string{`namespaces "nowhere" not found`, `; create the namespace`},
+			template(configMap + ", namespace: nowhere}"), nil, helm.ClusterFailed,
+			`namespaces "nowhere" not found ; create the namespace`,
 		},
 		"number for a text": {
-			reason: "the API server does not say which object it could not read",
-			chart:  file("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {n: 987654321}"),
-			kind:   helm.Rejected, text: []string{`"a": ConfigMap in version "v1" cannot be handled`},
-		},
-		"value of the request": {
-			reason: "the API server quotes what it does not like",
-			chart:  file("apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {type: {{ .Values.type }}, ports: [{port: 1}]}"),
-			values: fields{"type": "Sup3rS3cret"},
-			kind:   helm.Rejected, text: []string{`Service "a" is invalid: spec.type: Unsupported value: supported values: `},
+			template(configMap + "}\ndata: {n: 12345678}"), nil, helm.Rejected,
+			`"a": ConfigMap in version "v1" cannot be handled`,
 		},
 		"number in a Secret": {
-			reason: "the API server cannot read it",
-			chart:  file("apiVersion: v1\nkind: Secret\nmetadata: {name: creds}\nstringData: {password: {{ .Values.password }}}"),
-			values: fields{"password": "12345678"},
-			kind:   helm.Rejected, text: []string{`"creds": Secret in version "v1" cannot be handled`, "cannot unmarshal number"},
+			template(secret + "stringData: {password: {{ .Values.password }}}"), fields{"password": "12345678"}, helm.Rejected,
+			`"creds": Secret in version "v1" cannot be handled as a Secret: json: cannot unmarshal number`,
 		},
 		"no base64 in a Secret": {
-			reason: "nor this",
-			chart:  file("apiVersion: v1\nkind: Secret\nmetadata: {name: creds}\ndata: {password: \"Sup3r {{ randAlphaNum 3 }}!\"}"),
-			kind:   helm.Rejected, text: []string{`"creds": Secret in version "v1" cannot be handled`, "illegal base64 data"},
+			template(secret + "data: {password: \"Sup3r {{ randAlphaNum 3 }}!\"}"), nil, helm.Rejected,
+			`"creds": Secret in version "v1" cannot be handled as a Secret: illegal base64 data`,
 		},
 		"rejected hook": {
-			reason: "it is named with its template", chart: charts.Pack("failinghook"),
-			kind: helm.Rejected,
-			text: []string{`post-install hook ConfigMap "shop-failinghook-hook" of failinghook/templates/hook.yaml`, "is invalid"},
+			charts.Pack("failinghook"), nil, helm.Rejected,
+			`post-install hook ConfigMap "shop-failinghook-hook" of failinghook/templates/hook.yaml`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			e := w.mustFail(w.request(c.chart, c.values), c.kind, c.text...)
-			if all := e.Message + strings.Join(w.audience.log, "\n"); strings.Contains(all, "Sup3r") || strings.Contains(all, "12345678") {
-				t.Errorf("%s: found a value in: %s", c.reason, all)
-			}
+			e := w.mustFail(w.request(c.chart, c.values), c.kind, c.text)
+			w.mustHide(e.Message, "Sup3r", "12345678")
 			if h := w.history(); len(h) > 0 && h[0] != "1:failed" {
-				t.Errorf("%s: expected a revision that has failed, if any, but found %v", c.reason, h)
+				t.Errorf("expected a revision that has failed, if any, but found %v", h)
 			}
 		})
+	}
+}
+
+// mustHide checks that neither a message nor Helm's log or record holds one of the texts.
+func (w *world) mustHide(message string, texts ...string) {
+	w.Helper()
+	said := message + strings.Join(w.audience.log, "\n")
+	for _, r := range w.releases() {
+		said += r.Info.Description
+	}
+	for _, text := range texts {
+		if strings.Contains(said, text) {
+			w.Errorf("expected %q to be hidden, but found it in: %s", text, said)
+		}
 	}
 }
 
@@ -106,61 +109,50 @@ spec:
 	values := fields{"image": "example.org/init:1", "password": "correct-horse-battery"}
 	w.mustRun(w.request(chart, values))
 	values["image"] = "example.org/init:2"
-	e := w.mustFail(w.request(chart, values), helm.Rejected, `Job.batch "init" is invalid: spec.template: field is immutable`)
-	said := e.Message + strings.Join(w.audience.log, "\n")
-	for _, r := range w.releases() {
-		said += r.Info.Description
-	}
-	if strings.Contains(said, "a2VlcGVyOmNvcnJlY3Q") || strings.Contains(said, "yrettab") || strings.Contains(said, "AUTHORIZATION") {
-		t.Errorf("found what the API server quotes in: %s", said)
-	}
-	if strings.Contains(e.Message, "Patch ") {
-		t.Errorf("expected no line about the steps of Helm in: %s", e.Message)
-	}
-	if n := strings.Count(e.Message, "immutable"); n != 1 {
-		t.Errorf("expected the reason once, but found it %d times in %s", n, e.Message)
+	e := w.mustFail(w.request(chart, values), helm.Rejected,
+		`Job.batch "init" is invalid: spec.template: field is immutable`)
+	w.mustHide(e.Message, "a2VlcGVyOmNvcnJlY3Q", "yrettab", "AUTHORIZATION")
+	if strings.Contains(e.Message, "Patch ") || strings.Count(e.Message, "immutable") != 1 {
+		t.Errorf("expected the reason once, and no line about the steps of Helm, but found: %s", e.Message)
 	}
 }
 
-func TestUnauthorized(t *testing.T) {
+// TestAccess: an error about the way to the cluster has a kind.
+func TestAccess(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	r := w.request(plain, nil)
-	r.Kubeconfig = w.changed(func(c *clientcmdapi.Config) {
-		c.AuthInfos["user"] = &clientcmdapi.AuthInfo{Token: "wrong"}
+	lookup := template("{{ lookup \"v1\" \"Secret\" \"kube-system\" \"\" }}")
+	for name, c := range map[string]struct {
+		action helm.Action
+		chart  []byte
+		change func(*clientcmdapi.Config)
+		kind   helm.Kind
+		text   string
+	}{
+		"unauthorized": {helm.Install, plain, func(c *clientcmdapi.Config) {
+			c.AuthInfos["user"] = &clientcmdapi.AuthInfo{Token: "wrong"}
+		}, helm.Unauthorized, ""},
+		"forbidden": {helm.Render, lookup, func(c *clientcmdapi.Config) {
+			c.AuthInfos["user"].Impersonate = "nobody"
+		}, helm.ClusterFailed, "plain/templates/more.yaml:1:"},
+		"unreachable": {helm.Install, plain, func(c *clientcmdapi.Config) {
+			c.Clusters["cluster"].Server = "https://127.0.0.1:1"
+		}, helm.Unreachable, "connection refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			r := w.request(c.chart, nil)
+			r.Action, r.Kubeconfig = c.action, w.changed(c.change)
+			w.mustFail(r, c.kind, c.text)
+		})
+	}
+	t.Run("no kubeconfig", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		r := w.request(plain, nil)
+		r.Kubeconfig = []byte("users: [{token: s3cretive")
+		w.mustHide(w.mustFail(r, helm.Rejected, "kubeconfig").Message, "s3cretive")
 	})
-	w.mustFail(r, helm.Unauthorized)
-}
-
-func TestForbiddenLookup(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	chart := charts.Pack("plain", charts.File("templates/more.yaml", "{{ lookup \"v1\" \"Secret\" \"kube-system\" \"\" }}"))
-	r := w.request(chart, nil)
-	r.Action = helm.Render
-	r.Kubeconfig = w.changed(func(c *clientcmdapi.Config) {
-		c.AuthInfos["user"].Impersonate = "nobody"
-	})
-	w.mustFail(r, helm.ClusterFailed, "plain/templates/more.yaml:1:", "forbidden")
-}
-
-func TestUnreachable(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	r := w.request(plain, nil)
-	r.Kubeconfig = w.changed(func(c *clientcmdapi.Config) { c.Clusters["cluster"].Server = "https://127.0.0.1:1" })
-	w.mustFail(r, helm.Unreachable, "connection refused")
-}
-
-// TestKubeconfig: the host has checked what it says.
-func TestKubeconfig(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	r := w.request(plain, nil)
-	r.Kubeconfig = []byte("users: [{token: s3cretive")
-	if e := w.mustFail(r, helm.Rejected, "kubeconfig"); strings.Contains(e.Message, "s3cretive") {
-		t.Errorf("found the token in: %s", e.Message)
-	}
 }
 
 // TestRollbackFails: what it was for is still the cause. That it succeeds is shown with the deployer.
@@ -171,7 +163,8 @@ func TestRollbackFails(t *testing.T) {
 	w.mustRun(w.request(charts.Pack("failinghook"), hook("reject", "post-rollback")))
 	r := w.request(charts.Pack("failinghook"), hook("reject", "post-upgrade"))
 	r.Options.Atomic = true
-	w.mustFail(r, helm.Rejected, "post-upgrade hook", "an error occurred while rolling back the release", "post-rollback hook")
+	w.mustFail(r, helm.Rejected, "post-upgrade hook", "an error occurred while rolling back the release",
+		"post-rollback hook")
 	w.mustHave("1:deployed", "2:failed", "3:failed")
 	if steps := w.audience.steps(); !slices.Contains(steps, "Rollback: Rolling back after a failure: Rollback to 1") {
 		t.Errorf("expected progress about it, but found %v", steps)
@@ -184,8 +177,11 @@ func TestRollbackFails(t *testing.T) {
 // Rule (helm.md#releases): A failed Job of a hook fails the release.
 func TestHookJob(t *testing.T) {
 	t.Parallel()
-	for name, conditions := range map[string][]string{
-		"complete": {"SuccessCriteriaMet", "Complete"}, "failed": {"FailureTarget", "Failed"},
+	for name, status := range map[string]string{
+		"complete": `"succeeded":1,"completionTime":"2026-01-01T00:01:00Z","conditions":[
+			{"type":"SuccessCriteriaMet","status":"True"},{"type":"Complete","status":"True"}]`,
+		"failed": `"failed":1,"conditions":[{"type":"FailureTarget","status":"True","reason":"BackoffLimitExceeded"},
+			{"type":"Failed","status":"True","reason":"BackoffLimitExceeded"}]`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -196,8 +192,10 @@ func TestHookJob(t *testing.T) {
 				_, err := w.client.Run(t.Context(), r, w.audience)
 				done <- err
 			}()
-			w.Eventually("the Job", func() bool { return w.Get(jobs, "shop-failinghook-hook") != nil })
-			w.finishJob(conditions)
+			const hook = "shop-failinghook-hook"
+			w.Eventually("the Job", func() bool { return w.Get(jobs, hook) != nil })
+			const begun = `{"status":{"startTime":"2026-01-01T00:00:00Z","uncountedTerminatedPods":{},`
+			w.Patch(jobs, hook, begun+status+`}}`, "status")
 			err := <-done
 			if name == "complete" && err == nil {
 				w.mustHave("1:deployed")
@@ -210,33 +208,11 @@ func TestHookJob(t *testing.T) {
 	}
 }
 
-func (w *world) finishJob(conditions []string) {
-	w.Helper()
-	job := w.Get(jobs, "shop-failinghook-hook")
-	now := metav1.Now().UTC().Format(time.RFC3339)
-	status := fields{"startTime": now, "uncountedTerminatedPods": fields{}}
-	if conditions[1] == "Complete" {
-		status["completionTime"], status["succeeded"] = now, int64(1)
-	} else {
-		status["failed"] = int64(1)
-	}
-	var all []any
-	for _, c := range conditions {
-		all = append(all, fields{"type": c, "status": "True", "reason": "BackoffLimitExceeded", "lastTransitionTime": now})
-	}
-	status["conditions"], job.Object["status"] = all, status
-	if _, err := w.Objects(jobs).UpdateStatus(w.Context(), job, metav1.UpdateOptions{}); err != nil {
-		w.Fatal(err)
-	}
-}
-
 func TestKeptObjects(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mustRun(w.request(charts.Pack("keep"), nil))
-	r := w.request(plain, nil)
-	r.Action = helm.Uninstall
-	if got := w.mustRun(r).Kept; got != "[ConfigMap] shop-keep-archive" {
+	if got := w.mustRun(w.uninstall()).Kept; got != "[ConfigMap] shop-keep-archive" {
 		t.Errorf("expected the object that is kept, but found %q", got)
 	}
 	if w.Get(configMaps, "shop-keep-archive") == nil || w.Get(configMaps, "shop-keep-greeting") != nil {
@@ -260,9 +236,7 @@ func TestKindIsGone(t *testing.T) {
 		"apiVersion: "+gone.Group+"/v1\nkind: Gone\nmetadata: {name: thing}\n")), nil))
 	w.Delete(plugintest.CRDs, gone.Resource+"."+gone.Group)
 	w.Eventually("the end of a kind", func() bool { return !isServed() })
-	r := w.request(plain, nil)
-	r.Action = helm.Uninstall
-	w.mustRun(r)
+	w.mustRun(w.uninstall())
 	w.mustHave()
 	if w.Get(configMaps, "shop-plain-greeting") != nil {
 		t.Error("the other objects must go")
@@ -279,16 +253,17 @@ func TestUnreadableRevision(t *testing.T) {
 	w.mustRun(w.request(plain, nil))
 	w.Create(secrets, fields{
 		"apiVersion": "v1", "kind": "Secret", "type": "helm.sh/release.v1", "stringData": fields{"release": "nonsense"},
-		"metadata": fields{"name": "sh.helm.release.v1.shop.v2", "labels": fields{"owner": "helm", "name": "shop", "version": "2", "status": "deployed"}},
+		"metadata": fields{"name": "sh.helm.release.v1.shop.v2", "labels": fields{
+			"owner": "helm", "name": "shop", "version": "2", "status": "deployed",
+		}},
 	})
 	w.mustFail(w.request(plain, nil), helm.ClusterFailed, "sh.helm.release.v1.shop.v2", "cannot be read")
-	r := w.request(plain, nil)
-	r.Action = helm.Uninstall
-	w.mustRun(r)
+	w.mustRun(w.uninstall())
 	if w.Get(secrets, "sh.helm.release.v1.shop.v2") != nil {
 		t.Error("the Secret is left")
 	}
-	if got := w.audience.warnings; len(got) != 1 || !strings.Contains(got[0], "Secret sh.helm.release.v1.shop.v2 is deleted") {
+	if got := w.audience.warnings; len(got) != 1 ||
+		!strings.Contains(got[0], "Secret sh.helm.release.v1.shop.v2 is deleted") {
 		t.Errorf("expected a warning about the Secret, but found %q", got)
 	}
 }
@@ -298,9 +273,6 @@ func TestAlreadyUninstalling(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mustRun(w.request(plain, nil))
-	w.store(func(all []*release.Release) *release.Release {
-		all[0].Info.Status = release.StatusUninstalling
-		return all[0]
-	})
+	w.mark(release.StatusUninstalling)
 	w.mustFail(w.request(plain, nil), helm.Pending, "another client is uninstalling")
 }

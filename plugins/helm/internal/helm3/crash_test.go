@@ -6,22 +6,58 @@ import (
 	"testing"
 
 	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 )
 
-// crashAt runs a request in a process that ends at the n-th write of revisions, before it is performed or after,
-// and tells whether that was reached.
-func (w *world) crashAt(n int, performed bool, r *helm.Request) bool {
-	w.Helper()
-	w.Requests.Strike(n, plugintest.Fault{Path: "/secrets", Killed: true, Done: performed})
-	_, err := w.run(r)
-	struck := w.Requests.Revive()
-	if struck && err == nil {
-		w.Errorf("write %d: a request that does not know whether it was done must fail", n)
+// crashed leaves the first revision in progress, as a process does that ends before its second write of it.
+func crashed(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.Requests.Strike(2, plugintest.Fault{Path: "/secrets", Killed: true})
+	if _, err := w.run(w.request(plain, nil)); err == nil || !w.Requests.Revive() {
+		t.Fatalf("expected a second write that fails, but found %v", err)
 	}
-	return struck
+	w.mustHave("1:pending-install")
+	return w
+}
+
+// mark writes the first revision with another status behind everybody's back.
+func (w *world) mark(status release.Status) {
+	w.Helper()
+	client, err := corev1client.NewForConfig(plugintest.Config())
+	if err != nil {
+		w.Fatal(err)
+	}
+	first := w.releases()[0]
+	first.Info.Status = status
+	if err := storage.Init(driver.NewSecrets(client.Secrets(w.Namespace))).Update(first); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// markMeanwhile marks the first revision right before the code under test writes it.
+func (w *world) markMeanwhile(status release.Status) {
+	w.Requests.Fail(func(r *http.Request) error {
+		if r.Method == http.MethodPut && w.history()[0] == "1:pending-install" {
+			w.mark(status)
+		}
+		return nil
+	})
+}
+
+// TestUninstalledRevision: a new installation goes on with the history that another client has kept.
+func TestUninstalledRevision(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mustRun(w.request(plain, nil))
+	w.mark(release.StatusUninstalled)
+	w.mustRun(w.request(plain, nil))
+	w.mustHave("1:superseded", "2:deployed")
 }
 
 // TestLastWriteFails has the API server fail when Helm notes that a revision is deployed, which Helm only logs.
@@ -55,11 +91,7 @@ func TestInterruptedIsFinished(t *testing.T) {
 // TestPending leaves a revision alone that somebody else may be working on, until that counts as interrupted.
 func TestPending(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	if !w.crashAt(2, false, w.request(plain, nil)) {
-		t.Fatal("expected a second write")
-	}
-	w.mustHave("1:pending-install")
+	w := crashed(t)
 	for _, action := range []helm.Action{helm.Install, helm.Uninstall} {
 		r := w.request(plain, nil)
 		r.Action = action
@@ -78,19 +110,8 @@ func TestPending(t *testing.T) {
 // TestFinishedMeanwhile has the operation that was taken for interrupted come to its end at the last moment.
 func TestFinishedMeanwhile(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	if !w.crashAt(2, false, w.request(plain, nil)) {
-		t.Fatal("expected a second write")
-	}
-	w.Requests.Fail(func(r *http.Request) error {
-		if r.Method == http.MethodPut && w.history()[0] == "1:pending-install" {
-			w.store(func(all []*release.Release) *release.Release {
-				all[0].Info.Status = release.StatusDeployed
-				return all[0]
-			})
-		}
-		return nil
-	})
+	w := crashed(t)
+	w.markMeanwhile(release.StatusDeployed)
 	r := w.request(plain, nil)
 	r.Interrupted = []int{1}
 	w.mustFail(r, helm.Pending, "revision 1")
@@ -104,15 +125,7 @@ func TestFinishedMeanwhile(t *testing.T) {
 func TestWrittenMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.Requests.Fail(func(r *http.Request) error {
-		if r.Method == http.MethodPut && w.history()[0] == "1:pending-install" {
-			w.store(func(all []*release.Release) *release.Release {
-				all[0].Info.Status = release.StatusFailed
-				return all[0]
-			})
-		}
-		return nil
-	})
+	w.markMeanwhile(release.StatusFailed)
 	w.mustFail(w.request(plain, nil), helm.ClusterFailed, "the object has been modified")
 	w.mustHave("1:failed")
 }

@@ -79,11 +79,13 @@ func request(t testing.TB, chart []byte, values fields) *helm.Request {
 		t.Fatal(err)
 	}
 	r := &helm.Request{
-		Action: helm.Install, Release: helm.Release{Namespace: "ns", Name: "shop"}, Chart: helm.Chart{Path: file}, MaxHistory: 10,
-		Labels:  map[string]string{"pergola.dev/deployitem": "some.item"},
-		Options: helm.Options{Timeout: time.Minute},
+		Action: helm.Install, Release: helm.Release{Namespace: "ns", Name: "shop"}, Chart: helm.Chart{Path: file},
+		MaxHistory: 10,
+		Labels:     map[string]string{"pergola.dev/deployitem": "some.item"},
+		Options:    helm.Options{Timeout: time.Minute},
 		Limits: helm.Limits{
-			UnpackedBytes: 20 << 20, Files: 1000, Depth: 5, RenderedBytes: 20 << 20, RenderTime: time.Minute, MemoryBytes: 1 << 30,
+			UnpackedBytes: 20 << 20, Files: 1000, Depth: 5, RenderedBytes: 20 << 20,
+			RenderTime: time.Minute, MemoryBytes: 1 << 30,
 		},
 	}
 	if values != nil {
@@ -94,6 +96,24 @@ func request(t testing.TB, chart []byte, values fields) *helm.Request {
 		r.Values = content
 	}
 	return r
+}
+
+// uninstall is a request to remove the release.
+func (w *world) uninstall() *helm.Request {
+	w.Helper()
+	r := w.request(nil, nil)
+	r.Action = helm.Uninstall
+	return r
+}
+
+// mustNotWrite checks that the requests since the last look have written nothing.
+func (w *world) mustNotWrite() {
+	w.Helper()
+	for _, request := range w.Requests.Take() {
+		if plugintest.IsWrite(request) && !strings.Contains(request, "customresourcedefinitions") {
+			w.Errorf("expected no write, but found %s", request)
+		}
+	}
 }
 
 // run carries a request out with an observer that replaces nothing.

@@ -10,7 +10,8 @@ import (
 	"github.com/pergola-deploy/pergola/test/charts"
 )
 
-const ledger = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: ledger}\ndata: {currency: {{ .Values.currency | default \"EUR\" }}}\n"
+const ledger = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: ledger}\n" +
+	"data: {currency: {{ .Values.currency | default \"EUR\" }}}\n"
 
 // withLedger is a chart with an object that others may take.
 var withLedger = charts.Pack("plain", charts.File("templates/ledger.yaml", ledger))
@@ -40,6 +41,7 @@ func TestObjectOfAnotherRelease(t *testing.T) {
 	t.Parallel()
 	other := charts.Pack("plain", charts.Name("other"), charts.File("templates/ledger.yaml", ledger))
 	without := charts.Pack("plain", charts.Version("2.0.0"))
+	const left = "Left ledger b"
 	for name, c := range map[string]struct {
 		action helm.Action
 		chart  []byte
@@ -48,11 +50,11 @@ func TestObjectOfAnotherRelease(t *testing.T) {
 		hears  string
 		of     string
 	}{
-		"upgrade":                {action: helm.Upgrade, chart: withLedger, values: fields{"currency": "USD"}, hears: "Left ledger b", of: "b"},
-		"upgrade that takes":     {action: helm.Upgrade, chart: withLedger, takes: true, hears: "TakenOver ledger b", of: "shop"},
-		"upgrade that drops":     {action: helm.Upgrade, chart: without, hears: "Left ledger b", of: "b"},
-		"uninstallation":         {action: helm.Uninstall, hears: "Left ledger b", of: "b"},
-		"uninstallation, waited": {action: helm.Uninstall, takes: true, hears: "Left ledger b", of: "b"},
+		"upgrade":                {helm.Upgrade, withLedger, fields{"currency": "USD"}, false, left, "b"},
+		"upgrade that takes":     {helm.Upgrade, withLedger, nil, true, "TakenOver ledger b", "shop"},
+		"upgrade that drops":     {helm.Upgrade, without, nil, false, left, "b"},
+		"uninstallation":         {helm.Uninstall, nil, nil, false, left, "b"},
+		"uninstallation, waited": {helm.Uninstall, nil, nil, true, left, "b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

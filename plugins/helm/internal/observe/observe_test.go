@@ -3,7 +3,6 @@ package observe_test
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -17,58 +16,56 @@ import (
 
 func TestObserve(t *testing.T) {
 	t.Parallel()
+	const get, dry = "GET", "dry PATCH"
+	patch := func(resource plugintest.Resource, name, patch string) func(*world) {
+		return func(w *world) { w.Patch(resource, name, patch) }
+	}
 	for name, c := range map[string]struct {
-		reason   string
 		before   func(*world)
 		want     []string
 		requests []string
 	}{
-		"unchanged": {reason: "there is nothing to say", requests: []string{"GET", "GET"}},
+		"unchanged": {nil, nil, []string{get, get}},
 		"changed": {
-			reason: "a field of the manifest has another value", want: []string{"ConfigMap a: data.key"}, requests: []string{"GET", "GET", "dry PATCH"},
-			before: func(w *world) { w.Patch(configMaps, "a", `{"data":{"key":"other","theirs":"x"}}`) },
+			patch(configMaps, "a", `{"data":{"key":"other","theirs":"x"}}`),
+			[]string{"ConfigMap a: data.key"}, []string{get, get, dry},
 		},
-		"removed": {
-			reason: "a field of the manifest is gone, and the map with it", want: []string{"ConfigMap a: data"}, requests: []string{"GET", "GET", "dry PATCH"},
-			before: func(w *world) { w.Patch(configMaps, "a", `{"data":{"key":null}}`) },
+		"removed with its map": {
+			patch(configMaps, "a", `{"data":{"key":null}}`), []string{"ConfigMap a: data"}, []string{get, get, dry},
 		},
-		"more": {
-			reason: "what the manifest does not name belongs to others", requests: []string{"GET", "GET"},
-			before: func(w *world) { w.Patch(configMaps, "a", `{"data":{"theirs":"x"},"metadata":{"labels":{"a":"b"}}}`) },
+		"fields of others": {
+			patch(configMaps, "a", `{"data":{"theirs":"x"},"metadata":{"labels":{"a":"b"}}}`), nil, []string{get, get},
 		},
 		"deleted": {
-			reason: "it has to be created again", want: []string{"ConfigMap a is missing"}, requests: []string{"GET", "GET"},
-			before: func(w *world) { w.Delete(configMaps, "a") },
+			func(w *world) { w.Delete(configMaps, "a") }, []string{"ConfigMap a is missing"}, []string{get, get},
 		},
 		"created anew": {
-			reason: "it is as it was, whoever has made it", requests: []string{"GET", "GET"},
-			before: func(w *world) {
+			func(w *world) {
 				w.Delete(configMaps, "a")
 				w.write(configMaps, w.ConfigMap("a", fields{"key": "value"}))
-			},
+			}, nil, []string{get, get},
 		},
+		// The spelling of other fields does not count.
 		"replicas": {
-			reason:   "the spelling of other fields does not count; an autoscaler might have set them",
-			want:     []string{"Deployment b: spec.replicas"},
-			requests: []string{"GET", "GET", "GET", "dry PATCH"},
-			before:   func(w *world) { w.Patch(deployments, "b", `{"spec":{"replicas":7}}`) },
+			patch(deployments, "b", `{"spec":{"replicas":7}}`),
+			[]string{"Deployment b: spec.replicas"}, []string{get, get, get, dry},
 		},
-		"read only": {
-			reason:   "the target refuses the repair: what is spelt differently is named as well",
-			requests: []string{"GET", "GET", "GET", "dry PATCH"},
-			want: []string{"Deployment b: spec.replicas, spec.template.spec.containers[0].resources.requests.cpu, " +
-				"spec.template.spec.containers[0].resources.requests.memory: the target refuses the repair, and the object stays as it is: no"},
-			before: func(w *world) {
+		// What is spelt differently is named as well.
+		"refused repair": {
+			func(w *world) {
 				w.Patch(deployments, "b", `{"spec":{"replicas":7}}`)
 				w.refuse(http.MethodPatch)
 			},
+			[]string{"Deployment b: spec.replicas, spec.template.spec.containers[0].resources.requests.cpu, " +
+				"spec.template.spec.containers[0].resources.requests.memory: the target refuses the repair, " +
+				"and the object stays as it is: no"},
+			[]string{get, get, get, dry},
 		},
+		// A write would leave another container where it is.
 		"another container": {
-			reason: "a write would leave it where it is", requests: []string{"GET", "GET", "dry PATCH"},
-			before: func(w *world) {
-				w.Patch(deployments, "b", `{"spec":{"template":{"spec":{"containers":[
-					{"name":"main","image":"image:1","resources":{"requests":{"cpu":"1","memory":"1Gi"}}},{"name":"sidecar","image":"theirs"}]}}}}`)
-			},
+			patch(deployments, "b", `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"image:1",
+				"resources":{"requests":{"cpu":"1","memory":"1Gi"}}},{"name":"sidecar","image":"theirs"}]}}}}`),
+			nil, []string{get, get, dry},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,20 +74,16 @@ func TestObserve(t *testing.T) {
 			all := []fields{w.ConfigMap("a", fields{"key": "value"}), w.Deployment("b", 1)}
 			w.write(configMaps, all[0])
 			w.write(deployments, all[1])
-			if found := w.observe(all...); found != nil {
-				t.Fatalf("expected no drift in what nobody has seen before, but found %v", found)
-			}
+			w.mustObserve(nil, all...) // nobody has seen them before
 			if c.before != nil {
 				c.before(w)
 			}
 			for range 2 { // drift is there until it is repaired
 				w.Requests.Verbs()
-				if diff := cmp.Diff(c.want, w.observe(all...)); diff != "" {
-					t.Errorf("%s: -want +got:\n%s", c.reason, diff)
-				}
+				w.mustObserve(c.want, all...)
 				w.mustRequest(c.requests...)
 				if c.want == nil {
-					c.requests = []string{"GET", "GET"} // its hash is as it is now
+					c.requests = []string{get, get} // its hash is as it is now
 				}
 			}
 		})
@@ -101,21 +94,14 @@ func TestObserve(t *testing.T) {
 func TestObserveAnotherManifest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.write(configMaps, w.ConfigMap("a", fields{"key": "value"}))
-	w.observe(w.ConfigMap("a", fields{"key": "value"}))
-	if found := w.observe(w.ConfigMap("a", fields{"key": "other"})); found != nil {
-		t.Errorf("expected no drift, but found %v", found)
-	}
-	if found := w.observe(w.ConfigMap("a", fields{"key": "value"})); found != nil {
-		t.Errorf("expected no drift, but found %v", found)
-	}
+	value, other := w.ConfigMap("a", fields{"key": "value"}), w.ConfigMap("a", fields{"key": "other"})
+	w.write(configMaps, value)
+	w.mustObserve(nil, value)
+	w.mustObserve(nil, other)
+	w.mustObserve(nil, value)
 	w.Delete(configMaps, "a")
-	if found := w.observe(w.ConfigMap("a", fields{"key": "other"})); found != nil {
-		t.Errorf("expected no drift of what was never seen so, but found %v", found)
-	}
-	if found := w.observe(w.ConfigMap("b", nil)); found != nil {
-		t.Errorf("expected no drift of what was never seen, but found %v", found)
-	}
+	w.mustObserve(nil, other) // which was never seen so
+	w.mustObserve(nil, w.ConfigMap("b", nil))
 }
 
 func TestObserveMany(t *testing.T) {
@@ -132,10 +118,7 @@ func TestObserveMany(t *testing.T) {
 	w.Patch(configMaps, "a-0", `{"metadata":{"labels":null}}`)
 	w.Patch(configMaps, "a-1", `{"data":{"key":"other"}}`)
 	w.Delete(configMaps, "a-2")
-	want := []string{"ConfigMap a-1: data.key", "ConfigMap a-2 is missing"}
-	if diff := cmp.Diff(want, w.observe(all...)); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	w.mustObserve([]string{"ConfigMap a-1: data.key", "ConfigMap a-2 is missing"}, all...)
 	if got := w.Requests.Verbs(); len(got) != 4 { // a list, those that are not in it, and a dry run
 		t.Errorf("expected 4 requests, but found %v", got)
 	}
@@ -151,10 +134,8 @@ func TestObserveAmongMany(t *testing.T) {
 			return nil, nil
 		}
 		pages++
-		return &http.Response{
-			StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
-			Body: io.NopCloser(strings.NewReader(`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"continue":"more"},"items":[]}`)),
-		}, nil
+		return answer(r, http.StatusOK, "application/json",
+			`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"continue":"more"},"items":[]}`), nil
 	})
 	var all []fields
 	for i := range 5 {
@@ -229,9 +210,7 @@ func TestObserveCustomResource(t *testing.T) {
 	})
 
 	w.Patch(resource, "g", `{"spec":{"size":7}}`)
-	if diff := cmp.Diff([]string{"Gadget g: spec.size"}, w.observe(gadget)); diff != "" {
-		t.Errorf("after a change: -want +got:\n%s", diff)
-	}
+	w.mustObserve([]string{"Gadget g: spec.size"}, gadget)
 
 	name := definition["metadata"].(fields)["name"].(string)
 	w.Delete(plugintest.CRDs, name)
@@ -242,13 +221,9 @@ func TestObserveCustomResource(t *testing.T) {
 		w.client.Forget()
 		return len(w.planOfOthers(gadget).Items()) == 0
 	})
-	if diff := cmp.Diff(missing, w.observe(gadget)); diff != "" {
-		t.Errorf("after its kind was removed: -want +got:\n%s", diff)
-	}
+	w.mustObserve(missing, gadget)
 	clear(w.inventory)
-	if found := w.observe(gadget); found != nil {
-		t.Errorf("expected no drift of what was never seen, but found %v", found)
-	}
+	w.mustObserve(nil, gadget)
 }
 
 // TestObserveForgetsKinds: a kind that is not served any more is looked up again by the next call.
@@ -258,10 +233,7 @@ func TestObserveForgetsKinds(t *testing.T) {
 	o := w.ConfigMap("a", nil)
 	plan := w.planOfOthers(o)
 	w.Requests.Answer(func(r *http.Request) (*http.Response, error) {
-		return &http.Response{
-			StatusCode: http.StatusNotFound, Header: http.Header{"Content-Type": {"text/plain"}}, Request: r,
-			Body: io.NopCloser(strings.NewReader("404 page not found\n")),
-		}, nil
+		return answer(r, http.StatusNotFound, "text/plain", "404 page not found\n"), nil
 	})
 	if _, err := w.run(plan); err != nil {
 		t.Fatal(err)

@@ -1,12 +1,15 @@
 package observe_test
 
 import (
+	"io"
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -97,6 +100,21 @@ func (w *world) observe(all ...fields) []string {
 		drifts = append(drifts, d.Key.Kind+" "+d.Key.Name+what)
 	}
 	return drifts
+}
+
+// mustObserve checks what has drifted.
+func (w *world) mustObserve(want []string, all ...fields) {
+	w.Helper()
+	if diff := cmp.Diff(want, w.observe(all...)); diff != "" {
+		w.Errorf("the drift: -want +got:\n%s", diff)
+	}
+}
+
+func answer(r *http.Request, status int, contentType, body string) *http.Response {
+	return &http.Response{
+		StatusCode: status, Header: http.Header{"Content-Type": {contentType}}, Request: r,
+		Body: io.NopCloser(strings.NewReader(body)),
+	}
 }
 
 func (w *world) note(applied []apply.Applied) {

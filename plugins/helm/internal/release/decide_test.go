@@ -90,7 +90,8 @@ func TestDecide(t *testing.T) {
 		{"nobody else has a claim to it: it is adopted", "1 deployed - -", nil,
 			"unowned: Upgrade 1 2 []", "revision 1 belongs to no deploy item yet"},
 		{"it is another thing with the same name", "1 deployed - -", func(w *Want) { w.Chart = "shop" },
-			"otherChart: Conflict 1 0 []", `it belongs to no deploy item and is of chart "", but the deploy item deploys chart "shop"`},
+			"otherChart: Conflict 1 0 []",
+			`it belongs to no deploy item and is of chart "", but the deploy item deploys chart "shop"`},
 		{"the user says that it is to be taken", "1 deployed - -", func(w *Want) { w.Chart, w.TakeOwnership = "shop", true },
 			"unowned: Upgrade 1 2 []", "revision 1 belongs to no deploy item yet"},
 		{"the item has deployed it itself", "1 deployed - -", func(w *Want) { w.Chart, w.Claimed = "shop", true },
@@ -172,7 +173,8 @@ func TestDecide(t *testing.T) {
 			}
 			history := revisions(t, c.history)
 			got := Decide(history, want)
-			found := fmt.Sprint(stateOf(history, want), ": ", got.Action, " ", got.Newest, " ", got.Revision, " ", got.Interrupted)
+			found := fmt.Sprint(stateOf(history, want), ": ", got.Action, " ", got.Newest, " ", got.Revision, " ",
+				got.Interrupted)
 			if strings.Contains(got.TakenFrom, another) {
 				found += " taken"
 			}
@@ -187,8 +189,8 @@ func TestDecide(t *testing.T) {
 func TestRenderedAs(t *testing.T) {
 	t.Parallel()
 	for want, d := range map[int]Decision{
-		1: {Action: Install, Newest: 4, Revision: 5}, 2: {Action: Upgrade, Newest: 1, Revision: 2}, 3: {Action: Nothing, Newest: 3, Revision: 3},
-		4: {Action: Wait, Newest: 3}, 5: {Action: Conflict, Newest: 4},
+		1: {Action: Install, Newest: 4, Revision: 5}, 2: {Action: Upgrade, Newest: 1, Revision: 2},
+		3: {Action: Nothing, Newest: 3, Revision: 3}, 4: {Action: Wait, Newest: 3}, 5: {Action: Conflict, Newest: 4},
 	} {
 		if got := d.RenderedAs(); got != want {
 			t.Errorf("%s: expected %d, but found %d", d.Action, want, got)
@@ -198,49 +200,48 @@ func TestRenderedAs(t *testing.T) {
 
 func TestDecideRemoval(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		reason  string
-		is      state
-		history []Revision
-		claimed bool
-		want    Action
+	claimed := func(w *Want) { w.Claimed = true }
+	for _, c := range []struct {
+		reason, history string
+		change          func(*Want)
+		want            string // the state and the action
 	}{
-		"none":              {is: absent, reason: "it is gone", want: Nothing},
-		"ours":              {is: owned, reason: "it goes with its item", history: []Revision{revision(1, StatusDeployed, us, input)}, want: Uninstall},
-		"ours, changed":     {is: owned, reason: "whoever has upgraded it", history: []Revision{revision(2, StatusDeployed, us, "")}, want: Uninstall},
-		"ours, failed":      {is: owned, reason: "so that nothing is left", history: []Revision{revision(1, StatusFailed, us, input)}, want: Uninstall},
-		"ours, interrupted": {is: owned, reason: "nobody works on it", history: []Revision{revision(1, StatusPendingInstall, us, input)}, want: Uninstall},
+		{"it is gone", "", nil, "absent: Nothing"},
+		{"it goes with its item", "1 deployed us input", nil, "owned: Uninstall"},
+		{"whoever has upgraded it", "2 deployed us -", nil, "owned: Uninstall"},
+		{"nothing is left of a failure", "1 failed us input", nil, "owned: Uninstall"},
+		{"nobody works on it", "1 pending-install us input", nil, "owned: Uninstall"},
 		// Rule (helm.md#recovery): An interrupted deletion is continued.
-		"ours, half removed": {is: owned, reason: "to be continued", history: []Revision{revision(1, StatusUninstalling, us, input)}, want: Uninstall},
-		"ours, uninstalled":  {is: owned, reason: "its history goes, too", history: []Revision{revision(1, StatusUninstalled, us, input)}, want: Uninstall},
-		"ours, in progress":  {is: busy, reason: "somebody else works on it", history: []Revision{revision(2, StatusPendingRollback, us, "")}, want: Wait},
-		"ours, stuck":        {is: owned, reason: "nobody works on it any more", history: []Revision{old(revision(2, StatusPendingRollback, us, ""))}, want: Uninstall},
+		{"it is half removed", "1 uninstalling us input", nil, "owned: Uninstall"},
+		{"its history goes, too", "1 uninstalled us input", nil, "owned: Uninstall"},
+		{"somebody else works on it", "2 pending-rollback us -", nil, "busy: Wait"},
+		{"nobody works on it any more", "2 pending-rollback us - old", nil, "owned: Uninstall"},
 		// Rule (helm.md#deletion): A release of another item is not touched.
-		"of another":              {is: foreign, reason: "it goes with that item", history: []Revision{revision(1, StatusDeployed, another, input)}, claimed: true, want: Leave},
-		"of another, interrupted": {is: foreign, reason: "at no time", history: []Revision{old(revision(1, StatusPendingInstall, another, input))}, want: Leave},
+		{"it goes with that item", "1 deployed another input", claimed, "foreign: Leave"},
+		{"not at any time", "1 pending-install another input old", nil, "foreign: Leave"},
 		// Rule (helm.md#deletion): A release of no item is not touched.
-		"nobody's":              {is: unowned, reason: "the item has not made it", history: []Revision{revision(1, StatusDeployed, "", "")}, want: Leave},
-		"nobody's, claimed":     {is: owned, reason: "Landscaper has made it for the item", history: []Revision{revision(1, StatusDeployed, "", "")}, claimed: true, want: Uninstall},
-		"nobody's, in progress": {is: busy, reason: "somebody works on it", history: []Revision{revision(1, StatusPendingUpgrade, "", "")}, claimed: true, want: Wait},
-		"nobody's, uninstalled": {is: uninstalled, reason: "who has kept the history wants it", history: []Revision{revision(1, StatusUninstalled, "", "")}, claimed: true, want: Nothing},
+		{"the item has not made it", "1 deployed - -", nil, "unowned: Leave"},
+		{"Landscaper has made it for the item", "1 deployed - -", claimed, "owned: Uninstall"},
+		{"somebody works on what is nobody's", "1 pending-upgrade - -", claimed, "busy: Wait"},
+		{"who has kept the history wants it", "1 uninstalled - -", claimed, "uninstalled: Nothing"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(c.reason, func(t *testing.T) {
 			t.Parallel()
-			want := wanted()
-			want.Claimed = c.claimed
-			got := DecideRemoval(c.history, want)
-			if is := stateAtRemoval(c.history, want); is != c.is || got.Action != c.want || got.Why == "" {
-				t.Errorf("%s: expected %s: %s, but found %s: %+v", c.reason, c.is, c.want, is, got)
+			want, history := wanted(), revisions(t, c.history)
+			if c.change != nil {
+				c.change(&want)
 			}
-			var marked []int
-			if c.want == Uninstall {
-				marked = unsettled(c.history)
+			got := DecideRemoval(history, want)
+			found := fmt.Sprint(stateAtRemoval(history, want), ": ", got.Action)
+			if found != c.want || got.Why == "" || (got.Action == Wait) != got.Until.After(now) {
+				t.Errorf("expected %s, but found %s: %+v", c.want, found, got)
+			}
+			var marked []int // Helm refuses to remove what is in progress
+			if got.Action == Uninstall {
+				marked = unsettled(history)
 			}
 			if diff := cmp.Diff(marked, got.Interrupted); diff != "" {
-				t.Errorf("%s: Helm refuses to remove what is in progress, so that is to be marked: -want +got:\n%s", c.reason, diff)
-			}
-			if (got.Action == Wait) != got.Until.After(now) {
-				t.Errorf("%s: expected an end of a wait and of nothing else, but found %+v", c.reason, got)
+				t.Errorf("to be marked: -want +got:\n%s", diff)
 			}
 		})
 	}
@@ -255,13 +256,14 @@ func TestRetryOf(t *testing.T) {
 	}
 	first := of("before", revision(1, StatusDeployed, us, "another"))
 	failed, back := of("job", revision(2, StatusFailed, us, input)), of("job", revision(3, StatusDeployed, us, RolledBack))
+	halves := of("job", revision(3, StatusPendingRollback, us, RolledBack))
 	for name, c := range map[string]struct {
 		history []Revision
 		want    int
 	}{
 		"failed":                     {[]Revision{first, failed}, 2},
 		"rolled back":                {[]Revision{first, failed, back}, 2},
-		"rolled back by halves":      {[]Revision{first, failed, of("job", revision(3, StatusPendingRollback, us, RolledBack))}, 2},
+		"rolled back by halves":      {[]Revision{first, failed, halves}, 2},
 		"of another job":             {[]Revision{first, of("before", failed)}, 0},
 		"rolled back in another":     {[]Revision{first, failed, of("before", back)}, 0},
 		"with another input":         {[]Revision{first, of("job", revision(2, StatusFailed, us, "another")), back}, 0},
@@ -284,6 +286,9 @@ func TestRetryOf(t *testing.T) {
 func TestInstallations(t *testing.T) {
 	t.Parallel()
 	const here, there = "here", "there"
+	restored := func(version int) func(*Want) {
+		return func(w *Want) { w.Restored = Restored{there, version} }
+	}
 	accepted := func(w *Want) { w.TakeOverFrom = there }
 	for name, c := range map[string]struct {
 		by, in  string
@@ -292,15 +297,15 @@ func TestInstallations(t *testing.T) {
 		removal Action
 		of      owner.Relation
 	}{
-		"of here":                    {by: us, in: here, want: Nothing, removal: Uninstall, of: owner.Ours},
-		"of before there were marks": {by: us, want: Nothing, removal: Uninstall, of: owner.Ours},
-		"of there":                   {by: us, in: there, want: Conflict, removal: Leave, of: owner.Foreign},
-		"nobody knows where we are":  {by: us, in: there, change: func(w *Want) { w.Installation = "" }, want: Nothing, removal: Uninstall, of: owner.Ours},
-		"the user says so":           {by: us, in: there, change: accepted, want: Upgrade, removal: Uninstall, of: owner.Ours},
-		"of another item there":      {by: another, in: there, change: accepted, want: Conflict, removal: Leave, of: owner.Foreign},
-		"the user gives it to us":    {by: us, in: there, change: func(w *Want) { w.TakeOwnership = true }, want: Upgrade, removal: Leave, of: owner.Foreign},
-		"restored":                   {by: us, in: there, change: func(w *Want) { w.Restored = Restored{there, 7} }, want: Upgrade, removal: Uninstall, of: owner.Ours},
-		"changed there since":        {by: us, in: there, change: func(w *Want) { w.Restored = Restored{there, 6} }, want: Conflict, removal: Leave, of: owner.Foreign},
+		"of here":                    {us, here, nil, Nothing, Uninstall, owner.Ours},
+		"of before there were marks": {us, "", nil, Nothing, Uninstall, owner.Ours},
+		"of there":                   {us, there, nil, Conflict, Leave, owner.Foreign},
+		"nobody knows where we are":  {us, there, func(w *Want) { w.Installation = "" }, Nothing, Uninstall, owner.Ours},
+		"the user says so":           {us, there, accepted, Upgrade, Uninstall, owner.Ours},
+		"of another item there":      {another, there, accepted, Conflict, Leave, owner.Foreign},
+		"the user gives it to us":    {us, there, func(w *Want) { w.TakeOwnership = true }, Upgrade, Leave, owner.Foreign},
+		"restored":                   {us, there, restored(7), Upgrade, Uninstall, owner.Ours},
+		"changed there since":        {us, there, restored(6), Conflict, Leave, owner.Foreign},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -319,7 +324,8 @@ func TestInstallations(t *testing.T) {
 			if isTaken := strings.Contains(got.TakenFrom, "of the installation there"); isTaken != (c.want == Upgrade) {
 				t.Errorf("expected to be told from whom it is taken, but found %+v", got)
 			}
-			if names := strings.Contains(got.Why, owner.TakeOverAnnotation+`: "there"`); names != (c.want == Conflict && c.by == us) {
+			namesWay := strings.Contains(got.Why, owner.TakeOverAnnotation+`: "there"`)
+			if namesWay != (c.want == Conflict && c.by == us) {
 				t.Errorf("expected the way out, but found %s", got.Why)
 			}
 		})
@@ -328,28 +334,26 @@ func TestInstallations(t *testing.T) {
 
 func TestExistsAndOf(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		history []Revision
-		exists  bool
-		of      owner.Relation
+	for text, c := range map[string]struct {
+		exists bool
+		of     owner.Relation
 	}{
-		"none":        {of: owner.Nobodys},
-		"ours":        {history: []Revision{revision(1, StatusFailed, another, ""), revision(2, StatusPendingUpgrade, us, "")}, exists: true, of: owner.Ours},
-		"another's":   {history: []Revision{revision(1, StatusDeployed, us, input), revision(2, StatusDeployed, another, "")}, exists: true, of: owner.Others},
-		"nobody's":    {history: []Revision{revision(1, StatusDeployed, us, input), revision(2, StatusFailed, "", "")}, exists: true, of: owner.Nobodys},
-		"uninstalled": {history: []Revision{revision(1, StatusSuperseded, us, input), revision(2, StatusUninstalled, us, "")}, of: owner.Ours},
+		"": {false, owner.Nobodys},
+		"1 failed another -; 2 pending-upgrade us -": {true, owner.Ours},
+		"1 deployed us input; 2 deployed another -":  {true, owner.Others},
+		"1 deployed us input; 2 failed - -":          {true, owner.Nobodys},
+		"1 superseded us input; 2 uninstalled us -":  {false, owner.Ours},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if exists, of := Exists(c.history), Of(c.history, wanted()); exists != c.exists || of != c.of {
-				t.Errorf("expected %t and %d, but found %t and %d", c.exists, c.of, exists, of)
-			}
-		})
+		history := revisions(t, text)
+		if exists, of := Exists(history), Of(history, wanted()); exists != c.exists || of != c.of {
+			t.Errorf("%q: expected %t and %d, but found %t and %d", text, c.exists, c.of, exists, of)
+		}
 	}
 }
 
 func ExampleDecide() {
-	history := []Revision{{Version: 1, Status: StatusDeployed, Item: "shops.shop", Input: Input([]byte("chart"), []byte(`{"replicas":1}`))}}
+	made := Input([]byte("chart"), []byte(`{"replicas":1}`))
+	history := []Revision{{Version: 1, Status: StatusDeployed, Item: "shops.shop", Input: made}}
 	d := Decide(history, Want{Item: "shops.shop", Input: Input([]byte("chart"), []byte(`{"replicas":2}`))})
 	fmt.Println(d.Action, d.Revision, "because", d.Why)
 	// Output: Upgrade 2 because revision 1 was made from another chart, or with other values

@@ -54,8 +54,8 @@ func (w *world) revision(version int, status helmrelease.Status, labels map[stri
 		Name: "shop", Namespace: w.Namespace, Version: version, Labels: labels,
 		Info:  &helmrelease.Info{Status: status},
 		Chart: &helmchart.Chart{Metadata: &helmchart.Metadata{Name: "shop", Version: "1.2.3", AppVersion: "4.5"}},
-		Manifest: "---\n# Source: shop/templates/a.yaml\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  text: |\n" +
-			"    ---\n    no separator\n",
+		Manifest: "---\n# Source: shop/templates/a.yaml\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n" +
+			"data:\n  text: |\n    ---\n    no separator\n",
 		Config: map[string]any{"password": "hunter2"},
 	}
 }
@@ -134,13 +134,15 @@ func TestHistoryOfStrangeSecrets(t *testing.T) {
 		"owner": "helm", "name": "shop", "version": "many", release.ItemLabel: "", release.InputLabel: "3",
 	}, "")
 	history := w.history()
-	if len(history) != 1 || history[0].Version != 3 || history[0].Status != release.StatusUnknown || history[0].Input != "" || history[0].Item != "" {
+	if got := history[0]; len(history) != 1 || got.Version != 3 || got.Status != release.StatusUnknown ||
+		got.Input != "" || got.Item != "" {
 		t.Errorf("expected revision 3 of unknown status, but found %+v", history)
 	}
 	w.secret("junk", map[string]string{"owner": "helm", "name": "shop", "status": "deployed", "version": "1"}, "")
 	_, err := release.History(t.Context(), w.client, w.name())
 	var known *sdk.Error
-	if !errors.As(err, &known) || known.Reason != release.ReasonUnreadable || !strings.Contains(err.Error(), "junk; delete") {
+	if !errors.As(err, &known) || known.Reason != release.ReasonUnreadable ||
+		!strings.Contains(err.Error(), "junk; delete") {
 		t.Errorf("expected an error that names the Secret, but found %v", err)
 	}
 	history, strange, err := release.Revisions(t.Context(), w.client, w.name())
@@ -149,17 +151,20 @@ func TestHistoryOfStrangeSecrets(t *testing.T) {
 	}
 }
 
+// Rule (helm.md#releases): A release may have any name allowed by Helm, such as `release` or `a.release.v3`.
 func TestVersionOf(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"shop", "release", "helm.release", "a.release.v3", "sh.helm.release.v1", "v1", "v1.v2", "shop.v1", "0"} {
+	for _, name := range []string{
+		"shop", "release", "helm.release", "a.release.v3", "sh.helm.release.v1", "v1", "v1.v2", "shop.v1", "0",
+	} {
 		if version := release.VersionOf("sh.helm.release.v1."+name+".v12", name); version != 12 {
 			t.Errorf("release %s: expected revision 12, but found %d", name, version)
 		}
 	}
+	const shop = "sh.helm.release.v1.shop"
 	for _, secret := range []string{
-		"junk", "", "sh.helm.release.v1.shop.v0", "sh.helm.release.v1.shop.v01", "sh.helm.release.v1.shop.v1x", "sh.helm.release.v1.shop.v-1",
-		"sh.helm.release.v1.shop.v99999999999999999999", "sh.helm.release.v1.other.v1", "sh.helm.release.v1.shop", "sh.helm.release.v1.shop.v",
-		"sh.helm.release.v1.shop.v1.shop.v1", "1", "x.shop.v1",
+		"junk", "", shop + ".v0", shop + ".v01", shop + ".v1x", shop + ".v-1", shop + ".v99999999999999999999",
+		"sh.helm.release.v1.other.v1", shop, shop + ".v", shop + ".v1.shop.v1", "1", "x.shop.v1",
 	} {
 		if version := release.VersionOf(secret, "shop"); version != 0 {
 			t.Errorf("%q: expected no revision, but found %d", secret, version)
@@ -203,13 +208,19 @@ func TestNotPermitted(t *testing.T) {
 	w.client = w.Client(access)
 	_, ofHistory := release.History(t.Context(), w.client, w.name())
 	_, ofRead := release.Read(t.Context(), w.client, w.name(), 1)
-	for doing, err := range map[string]error{"list the revisions of release " + w.Namespace + "/shop": ofHistory, "read revision 1 of release " + w.Namespace + "/shop": ofRead} {
+	shop := "release " + w.Namespace + "/shop"
+	for doing, err := range map[string]error{
+		"list the revisions of " + shop: ofHistory, "read revision 1 of " + shop: ofRead,
+	} {
 		var known *sdk.Error
 		if !errors.As(err, &known) || known.Reason != target.ReasonTarget || len(known.Codes) > 0 {
 			t.Errorf("expected an error that can pass, but found %v", err)
 			continue
 		}
-		for _, part := range []string{doing, `User "` + user + `" cannot`, "get, list, create, update and delete Secrets in namespace " + w.Namespace} {
+		for _, part := range []string{
+			doing, `User "` + user + `" cannot`,
+			"get, list, create, update and delete Secrets in namespace " + w.Namespace,
+		} {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("expected an error with %q, but found: %v", part, err)
 			}
@@ -231,7 +242,8 @@ func TestRead(t *testing.T) {
 	}
 	want := []helm.Object{{
 		Source: "shop/templates/a.yaml",
-		JSON:   []byte(`{"apiVersion":"v1","data":{"text":"---\nno separator\n"},"kind":"ConfigMap","metadata":{"name":"a"}}`),
+		JSON: []byte(`{"apiVersion":"v1","data":{"text":"---\nno separator\n"},"kind":"ConfigMap",` +
+			`"metadata":{"name":"a"}}`),
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -247,7 +259,8 @@ func TestReadFailure(t *testing.T) {
 	if !errors.Is(err, release.ErrUnreadable) || !errors.As(err, &known) || known.Reason != release.ReasonUnreadable {
 		t.Errorf("expected a release that cannot be read, but found %v", err)
 	}
-	if !strings.Contains(err.Error(), "Secret sh.helm.release.v1.shop.v1 in namespace "+w.Namespace) || strings.Contains(err.Error(), "hunter2") {
+	if !strings.Contains(err.Error(), "Secret sh.helm.release.v1.shop.v1 in namespace "+w.Namespace) ||
+		strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("expected the name of the Secret and nothing of its content, but found: %v", err)
 	}
 	_, err = release.Read(t.Context(), w.client, w.name(), 2)

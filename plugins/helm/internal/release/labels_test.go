@@ -20,16 +20,19 @@ func TestLabels(t *testing.T) {
 		item := owner.Owner{Namespace: name.Draw(t, "namespace"), Name: name.Draw(t, "name")}.Labels()[owner.Label]
 		revision, other := rapid.IntRange(1, math.MaxInt).Draw(t, "revision"), rapid.IntRange(1, 200).Draw(t, "other")
 		digest := Input([]byte(rapid.String().Draw(t, "input")))
-		labels := Want{Item: item, Installation: "a43bbe0e-0000-4000-8000-000000000000", Input: digest, Children: digest}.Labels(revision)
+		want := Want{Item: item, Installation: "a43bbe0e-0000-4000-8000-000000000000", Input: digest, Children: digest}
+		labels := want.Labels(revision)
 		for key, value := range labels {
-			if problems := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...); len(problems) > 0 {
+			problems := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...)
+			if len(problems) > 0 {
 				t.Fatalf("%s=%s: %v", key, value, problems)
 			}
 		}
 		if driver.ContainsSystemLabels(labels) {
 			t.Fatalf("Helm keeps some of %v to itself", labels)
 		}
-		if got := digestOf(labels, InputLabel, revision); got != digest || digestOf(labels, ChildrenLabel, revision) != digest || labels[ItemLabel] != item {
+		if got := digestOf(labels, InputLabel, revision); got != digest ||
+			digestOf(labels, ChildrenLabel, revision) != digest || labels[ItemLabel] != item {
 			t.Fatalf("expected %s and %s, but found %s and %s", digest, item, got, labels[ItemLabel])
 		}
 		if got := digestOf(labels, InputLabel, other); other != revision && got != "" {
@@ -43,19 +46,17 @@ func TestLabels(t *testing.T) {
 
 func TestInput(t *testing.T) {
 	t.Parallel()
-	part := func(text string) []byte { return []byte(text) }
-	if once, twice := Input(part("a"), part("b")), Input(part("a"), part("b")); once != twice {
-		t.Error("the same parts have different digests")
-	}
-	seen := map[string]string{}
-	for name, digest := range map[string]string{
-		"none": Input(), "empty": Input(part("")), "two empty": Input(part(""), part("")), "a, b": Input(part("a"), part("b")), "ab": Input(part("ab")),
-		"b, a": Input(part("b"), part("a")), "ab and nothing": Input(part("ab"), part("")), "nothing and ab": Input(part(""), part("ab")),
-	} {
-		if other, ok := seen[digest]; ok {
-			t.Errorf("%s and %s have the same digest", name, other)
+	seen := map[string][]string{}
+	for _, parts := range [][]string{nil, {""}, {"", ""}, {"a", "b"}, {"ab"}, {"b", "a"}, {"ab", ""}, {"", "ab"}} {
+		var content [][]byte
+		for _, part := range parts {
+			content = append(content, []byte(part))
 		}
-		seen[digest] = name
+		digest := Input(content...)
+		if other, ok := seen[digest]; ok || digest != Input(content...) {
+			t.Errorf("%q and %q have the same digest, or the same parts different ones", other, parts)
+		}
+		seen[digest] = parts
 	}
 }
 
@@ -63,8 +64,9 @@ func TestInput(t *testing.T) {
 func TestStatuses(t *testing.T) {
 	t.Parallel()
 	for ours, helms := range map[Status]helmrelease.Status{
-		StatusUnknown: helmrelease.StatusUnknown, StatusDeployed: helmrelease.StatusDeployed, StatusUninstalled: helmrelease.StatusUninstalled,
-		StatusSuperseded: helmrelease.StatusSuperseded, StatusFailed: helmrelease.StatusFailed, StatusUninstalling: helmrelease.StatusUninstalling,
+		StatusUnknown: helmrelease.StatusUnknown, StatusDeployed: helmrelease.StatusDeployed,
+		StatusUninstalled: helmrelease.StatusUninstalled, StatusSuperseded: helmrelease.StatusSuperseded,
+		StatusFailed: helmrelease.StatusFailed, StatusUninstalling: helmrelease.StatusUninstalling,
 		StatusPendingInstall: helmrelease.StatusPendingInstall, StatusPendingUpgrade: helmrelease.StatusPendingUpgrade,
 		StatusPendingRollback: helmrelease.StatusPendingRollback,
 	} {

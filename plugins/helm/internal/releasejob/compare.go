@@ -14,10 +14,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartobject"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helmjob"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/rendered"
 	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
@@ -75,7 +75,7 @@ func (d *Deployment) compare(
 // byKey returns objects by their keys on the target. An unknown kind, defined by the chart, counts as namespaced, as
 // most are.
 func (d *Deployment) byKey(ctx context.Context, objects []helm.Object) (map[object.Key]desired.Manifest, error) {
-	manifests, err := rendered.Manifests(objects, d.name.Namespace, d.Ignored)
+	manifests, err := chartobject.Manifests(objects, d.name.Namespace, d.Ignored)
 	if err != nil {
 		return nil, job.During(helmjob.StepRender, err)
 	}
@@ -131,7 +131,7 @@ func (c *comparison) readLive(ctx context.Context) error {
 
 // dropped is the deletion of the objects dropped by the chart.
 func (c *comparison) dropped() prune.Deletion {
-	deletion := prune.Deletion{Spare: map[object.Key]bool{}, Kept: c.keptUnless(rendered.KeptByAnnotation)}
+	deletion := prune.Deletion{Spare: map[object.Key]bool{}, Kept: c.keptUnless(chartobject.KeptByAnnotation)}
 	for key := range c.after {
 		deletion.Spare[key] = true
 		if o := c.live[key]; o != nil && len(o.GetOwnerReferences()) > 0 {
@@ -183,7 +183,7 @@ func (c *comparison) standing(key object.Key, was, is bool) (action sdk.Action, 
 	switch {
 	case !was && ofFormer && entry.Policy != managedresource.PolicyKeep && entry.Resource.Name != "":
 		return "", "" // it goes with the former release
-	case was && !is && rendered.KeptByAnnotation(entry, live) != "":
+	case was && !is && chartobject.KeptByAnnotation(entry, live) != "":
 		return sdk.ActionKeep, ""
 	case why == "" && !was:
 		return sdk.ActionUpdate, "it exists and names the release"

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartobject"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helmjob"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/rendered"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -113,7 +113,7 @@ func (d *Deployment) next(ctx context.Context, former *Release, decision release
 	if err != nil {
 		return nil, err
 	}
-	objects, err := rendered.Replace(result.Objects, d.Request.Children)
+	objects, err := chartobject.Replace(result.Objects, d.Request.Children)
 	if err != nil {
 		return nil, job.During(helmjob.StepRender, err)
 	}

@@ -8,10 +8,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartobject"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/observe"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/rendered"
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/completion"
 	"github.com/pergola-deploy/pergola/plugins/internal/desired"
@@ -115,7 +115,7 @@ func (r *Release) observe(ctx context.Context, objects []helm.Object) (*observed
 
 // plan returns a plan of objects written by Helm, for reading them.
 func (r *Release) plan(ctx context.Context, objects []helm.Object) (*apply.Plan, error) {
-	manifests, err := rendered.Manifests(objects, r.name.Namespace, r.Ignored)
+	manifests, err := chartobject.Manifests(objects, r.name.Namespace, r.Ignored)
 	if err != nil {
 		return nil, err
 	}

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartobject"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helmjob"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/rendered"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/objectjob"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -118,7 +118,7 @@ func takenFrom(decision release.Decision) string {
 // expect saves the objects of the release in the inventory before Helm creates them, except for completed ones deleted
 // since. The children of an HTTP hook take their places.
 func (o *operation) expect(ctx context.Context, objects []helm.Object) ([]helm.Object, error) {
-	objects, err := rendered.Replace(objects, o.children)
+	objects, err := chartobject.Replace(objects, o.children)
 	if err != nil {
 		return nil, err
 	}

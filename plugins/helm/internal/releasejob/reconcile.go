@@ -8,8 +8,8 @@ package releasejob
 import (
 	"context"
 
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartobject"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/rendered"
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -49,7 +49,7 @@ func (d *Deployment) Reconcile(ctx context.Context, force bool) (*sdk.Response, 
 	if err := d.identify(ctx); err != nil {
 		return d.End(), err
 	}
-	deletion := prune.Deletion{Kept: d.keptUnless(rendered.KeptByAnnotation)}
+	deletion := prune.Deletion{Kept: d.keptUnless(chartobject.KeptByAnnotation)}
 	if res, err := d.CleanUp(ctx, objects.plan, objects.applied, deletion); res != nil || err != nil {
 		return res, err
 	}

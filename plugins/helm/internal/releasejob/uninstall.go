@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartobject"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helmjob"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/rendered"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/objectjob"
@@ -43,8 +43,9 @@ func (r *Release) Uninstall(ctx context.Context, options helm.Options) (*sdk.Res
 		return r.End(), job.During(stepUninstall, err)
 	}
 	for _, secret := range strange {
-		r.Request.Warning(objectjob.ReasonLeft, fmt.Sprintf("Secret %s/%s stays on the target: it has the labels of a revision of "+
-			"release %s, but not the name of one", r.name.Namespace, secret, r.name.Name))
+		r.Request.Warning(objectjob.ReasonLeft, fmt.Sprintf(
+			"Secret %s/%s stays on the target: it has the labels of a revision of "+
+				"release %s, but not the name of one", r.name.Namespace, secret, r.name.Name))
 	}
 	// The UIDs of objects from a failed or interrupted operation are not recorded yet.
 	if err := r.identify(ctx); err != nil {
@@ -73,7 +74,7 @@ func (r *Release) Uninstall(ctx context.Context, options helm.Options) (*sdk.Res
 
 // removal is the deletion of the objects of an uninstalled release.
 func (r *Release) removal() prune.Deletion {
-	return prune.Deletion{Entries: r.Status.Inventory.Entries(), Kept: r.keptUnless(rendered.KeptByPolicy)}
+	return prune.Deletion{Entries: r.Status.Inventory.Entries(), Kept: r.keptUnless(chartobject.KeptByPolicy)}
 }
 
 // leaveIt forgets the release and its objects, and reports the reason.

@@ -1,6 +1,6 @@
-// Package rendered reads the objects rendered by Helm as manifests of package desired: their templates, namespaces and
-// policies, and their children for HTTP hooks.
-package rendered
+// Package chartobject reads the objects rendered by Helm as manifests of package desired: their templates, namespaces
+// and policies, and their children for HTTP hooks.
+package chartobject
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package rendered
+package chartobject
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package rendered_test
+package chartobject_test
 
 import (
 	"encoding/json"
@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartobject"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/rendered"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -32,7 +32,7 @@ const (
 func TestChildren(t *testing.T) {
 	t.Parallel()
 	objects := []helm.Object{objectOf("one", plain), objectOf("two", list), objectOf("three", web)}
-	children, err := rendered.Children(objects)
+	children, err := chartobject.Children(objects)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestChildren(t *testing.T) {
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	replaced, err := rendered.Replace(objects, children)
+	replaced, err := chartobject.Replace(objects, children)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestChildren(t *testing.T) {
 	if diff := cmp.Diff([]string{"one", "two", "two", "three"}, sources); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if same, err := rendered.Replace(objects, nil); err != nil || !cmp.Equal(same, objects) {
+	if same, err := chartobject.Replace(objects, nil); err != nil || !cmp.Equal(same, objects) {
 		t.Errorf("without children: expected the objects as they are, but found %v, %v", same, err)
 	}
 }
@@ -83,7 +83,7 @@ func TestInvalid(t *testing.T) {
 			says:    "chart/two.yaml: the chart has another ConfigMap a",
 		},
 	} {
-		_, err := rendered.Children(c.objects)
+		_, err := chartobject.Children(c.objects)
 		var refused *sdk.Error
 		if !errors.As(err, &refused) || refused.Reason != "RenderedInvalid" || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %s: expected %q, but found %v", name, c.reason, c.says, err)
@@ -99,12 +99,13 @@ func TestPolicies(t *testing.T) {
 		policy managedresource.Policy
 		live   bool
 	}{
-		"keep": {managedresource.PolicyKeep, true}, "Keep ": {managedresource.PolicyKeep, false}, //nolint:gocritic // Helm trims it
+		"keep":   {managedresource.PolicyKeep, true},
+		"Keep ":  {managedresource.PolicyKeep, false}, //nolint:gocritic // Helm trims it
 		"delete": {managedresource.PolicyManage, false}, "": {managedresource.PolicyManage, false},
 	} {
 		annotated := `"name":"a","annotations":{"helm.sh/resource-policy":"` + annotation + `"}`
 		document := strings.Replace(plain, `"name":"a"`, annotated, 1)
-		manifests, err := rendered.Manifests([]helm.Object{objectOf("one", document)}, "shop", nil)
+		manifests, err := chartobject.Manifests([]helm.Object{objectOf("one", document)}, "shop", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,10 +115,10 @@ func TestPolicies(t *testing.T) {
 			t.Errorf("%q: expected the policy %s in namespace shop, but found %s in %s",
 				annotation, c.policy, m.Policy, m.DefaultNamespace)
 		}
-		if kept := rendered.KeptByPolicy(entry, m.Object) != ""; kept != (c.policy == managedresource.PolicyKeep) {
+		if kept := chartobject.KeptByPolicy(entry, m.Object) != ""; kept != (c.policy == managedresource.PolicyKeep) {
 			t.Errorf("%q: kept at the end: %t", annotation, kept)
 		}
-		if kept := rendered.KeptByAnnotation(entry, m.Object) != ""; kept != c.live {
+		if kept := chartobject.KeptByAnnotation(entry, m.Object) != ""; kept != c.live {
 			t.Errorf("%q: kept when it is dropped: %t", annotation, kept)
 		}
 	}
