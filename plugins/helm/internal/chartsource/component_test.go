@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"path"
 	"strings"
 	"testing"
 
@@ -18,31 +19,24 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/cases"
 	"github.com/pergola-deploy/pergola/test/chartserver"
 	"github.com/pergola-deploy/pergola/test/components"
 )
 
 const (
 	shop    = "example.com/shop"
-	store   = "example.com/store"
 	version = "1.2.3"
 )
 
-// shopWith is a version of the shop with the resource chart.
-func shopWith(r resource) form {
-	r.Name = "chart"
-	return form{Name: shop, Version: version, Resources: []resource{r}}
-}
-
-type (
-	resource = components.Resource
-	form     = components.Version
-)
-
-// as is the shop with the chart plain, in a form.
-func as(v form) form {
+// shopWith is a version of the shop with the resource chart, which is the chart plain unless it says otherwise.
+func shopWith(r components.Resource, form ...components.Version) components.Version {
+	v := append(form, components.Version{})[0]
+	if r.Name = "chart"; r.Access == nil && r.Content == nil {
+		r.Content = plain
+	}
 	v.Name, v.Version = shop, cmp.Or(v.Version, version)
-	v.Resources = append([]resource{{Name: "chart", Content: plain}}, v.Resources...)
+	v.Resources = append([]components.Resource{r}, v.Resources...)
 	return v
 }
 
@@ -70,116 +64,74 @@ func shopAt(t *testing.T, place components.Place) chartsource.Request {
 func publicShop(t *testing.T) (components.Place, chartsource.Request) {
 	t.Helper()
 	place := components.Place{Registry: chartserver.StartRegistry(t, chartserver.Options{})}
-	place.Push(t, shopWith(resource{Content: plain}))
+	place.Push(t, shopWith(components.Resource{}))
 	return place, shopAt(t, place)
-}
-
-// prefixOf is a path for the component of a case.
-func prefixOf(name string) string {
-	return strings.NewReplacer(" ", "-", ",", "").Replace(strings.ToLower(name))
 }
 
 var shopKey = components.Key(shop, version, "chart")
 
-// TestComponents: a chart is found in each form in which the libraries of the component model write it.
+// TestComponents: a chart is found in each form in which the libraries of the component model write it. What cannot be
+// right ends this job, and says what has to be changed.
 // Rule (helm.md#charts-of-components): A chart of a component is found in each form of the libraries of the component
 // model.
+// Rule (helm.md#charts-of-components): A wrong component or chart of one ends the job of its item, with the necessary
+// change.
 func TestComponents(t *testing.T) {
 	t.Parallel()
-	registry := chartserver.StartRegistry(t, withLogin)
-	push(t, registry, "charts/plain", "1.0.0", plain)
-	digest := push(t, registry, "charts/plain", "pinned", plain)
+	registry, _, digest := registryWith(t, withLogin)
 	push(t, registry, "charts/plain", "pinned", other) // the tag was moved
 	repository, _ := repositoryWith(t, withLogin)
 	files := chartserver.StartFiles(t, chartserver.Options{})
-	address := files.Put("plain.tgz", plain)
 	manifest := fmt.Sprintf(`{"layers": [{"mediaType": %q, "digest": %q, "size": %d}]}`,
 		chartserver.ChartMediaType, digestOf(plain), len(plain))
 	const manifestType = "application/vnd.oci.image.manifest.v1+json"
 	if _, err := registry.PushManifest("charts/plain", "sha512", manifestType, []byte(manifest)); err != nil {
 		t.Fatal(err)
 	}
-	withSHA512 := fmt.Appendf(nil, `{"meta": {"schemaVersion": "v2"}, "component": {"name": %q, "version": %q, `+
-		`"resources": [{"name": "chart", "access": {"type": "ociArtifact", "imageReference": %q}, "digest": `+
-		`{"hashAlgorithm": "SHA-512", "normalisationAlgorithm": "ociArtifactDigest/v1", "value": "%x"}}]}}`,
-		shop, version, registry.Ref("charts/plain", "sha512"), sha512.Sum512([]byte(manifest)))
-
-	type fields = map[string]any
-	blob := func(r resource) form {
-		r.Content = plain
-		return shopWith(r)
-	}
-	access := func(fields fields) form { return shopWith(resource{Access: fields}) }
-	ref := func(reference string) fields { return components.OCIArtifact(registry.Ref("charts/plain", reference)) }
-	blobWith := func(fields fields) form { return shopWith(resource{Content: plain, Access: fields}) }
-	asManifest := blob(resource{Stored: components.AsManifest})
-	marked, inJSON := asManifest, asManifest
-	marked.Marked, inJSON.DescriptorType = true, components.DescriptorJSON
-	linux := map[string]string{"os": "linux"}
-	alike := blob(resource{Version: "0.1.0"})
-	alike.Resources = append(alike.Resources, resource{Name: "chart", Content: other})
 	credentials := accessTo(repository.Server, files.Server)
 	credentials.Registries = loginFor(registry.Host()).Registries
-	for name, test := range map[string]struct {
-		component form
-		key       []string // beside the name
-		hashed    bool
-	}{
-		"blob":                  {component: blob(resource{})},
-		"chunks":                {component: blob(resource{Stored: components.AsChunks})},
-		"artifact set, dots":    {component: blob(resource{Stored: components.AsDots})},
-		"artifact set, slashes": {component: blob(resource{Stored: components.AsSlashes})},
-		"manifest":              {component: asManifest},
-		"manifest, marked":      {component: marked},
-		"manifest, JSON":        {component: inJSON},
-		"descriptor, JSON":      {component: as(form{DescriptorType: components.DescriptorJSON})},
-		"descriptor, YAML":      {component: as(form{DescriptorType: components.DescriptorYAML})},
-		"descriptor, legacy": {component: as(form{
-			DescriptorType: components.LegacyDescriptorTar, ConfigType: components.LegacyConfig,
-		})},
-		"descriptor, legacy JSON": {component: as(form{
-			DescriptorType: components.LegacyDescriptorJSON, ConfigType: components.LegacyConfig,
-		})},
-		"schema v3alpha1":   {component: as(form{Schema: components.SchemaV3})},
-		"hash of the name":  {component: blob(resource{}), hashed: true},
-		"version, build":    {component: as(form{Version: "1.0.0+abc"})},
-		"identity":          {blob(resource{ExtraIdentity: linux}), []string{"os", "linux"}, false},
-		"versions, alike":   {alike, []string{"version", "0.1.0"}, false},
-		"other types":       {component: blob(resource{Type: "helm.io/chart", MediaType: "application/x-tgz"})},
-		"no digest":         {component: blob(resource{Digest: components.NoDigest})},
-		"excluded digest":   {component: blob(resource{Digest: components.ExcludedDigest})},
-		"artifact":          {component: access(ref("1.0.0"))},
-		"artifact, pinned":  {component: access(ref("anything@" + digest))},
-		"artifact, digest":  {component: shopWith(resource{Access: ref("pinned"), Digest: components.Digest(digest)})},
-		"artifact, SHA-512": {component: as(form{Document: withSHA512})},
-		"relative reference": {component: access(fields{
-			"type": "relativeOciReference", "reference": "charts/plain:1.0.0",
-		})},
-		"chart repository": {component: blobWith(fields{
-			"type": "helm", "helmRepository": repository.URL(), "helmChart": "plain:1.0.0",
-		})},
-		"registry as repository": {component: access(fields{
-			"type": "helm", "helmRepository": "oci://" + registry.Host() + "/charts", "helmChart": "plain", "version": "1.0.0",
-		})},
-		"address": {component: blobWith(fields{"type": "wget", "url": address})},
-		"layer elsewhere": {component: access(fields{
-			"type": "ociBlob", "ref": registry.Host() + "/charts/plain", "digest": digestOf(plain),
-		})},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			place := components.Place{Registry: registry, Prefix: prefixOf(name), HashedNames: test.hashed}
-			place.Push(t, test.component)
-			w := newWorld(t, registry.Server)
-			key := components.Key(shop, test.component.Version, "chart", test.key...)
-			req := ask(t, helmChart{ResourceRef: key}, credentials)
-			req.Context = inContext(t, place.Context())
-			for range 2 {
-				w.wants(t, req, plain)
-				w.later()
-			}
-		})
-	}
+	cases.Run(t, "testdata/components.yaml", func(t *testing.T, c struct {
+		// Component is the version without its resource Chart, Document its descriptor, and Longer is what is added to
+		// the size of that.
+		Component components.Version
+		Chart     components.Resource
+		Document  string
+		Longer    int64
+		// Key is by default that of Resource, a chart by default, with Identity.
+		Key, Resource string
+		Identity      []string
+		Hashed        bool
+		Reason        string
+		Says          []string
+	},
+	) {
+		v := shopWith(c.Chart, c.Component)
+		v.Refer = func(d *ocispec.Descriptor) { d.Size += c.Longer }
+		if c.Document != "" {
+			v.Document = []byte(c.Document)
+		}
+		prefix := strings.NewReplacer(" ", "-", ",", "").Replace(strings.ToLower(path.Base(t.Name())))
+		place := components.Place{Registry: registry, Prefix: prefix, HashedNames: c.Hashed}
+		place.Push(t, v)
+		key := cmp.Or(c.Key, components.Key(shop, v.Version, cmp.Or(c.Resource, "chart"), c.Identity...))
+		req := ask(t, helmChart{ResourceRef: key}, credentials)
+		req.Context = inContext(t, place.Context())
+		w := newWorld(t, registry.Server)
+		if c.Reason != "" {
+			w.refuses(t, req, c.Reason, c.Says...)
+			return
+		}
+		for range 2 {
+			w.wants(t, req, plain)
+			w.later()
+		}
+	}, "$REGISTRY", registry.Host(), "$DIGEST", digest, "$REPOSITORY", repository.URL(), "$SHA256", digestOf(plain),
+		"$ADDRESS", files.Put("plain.tgz", plain), "$PLAIN", base64.StdEncoding.EncodeToString(plain),
+		"$HUGE", strings.Repeat("b", 5<<20), "$SHA512", fmt.Sprintf(`{"meta": {"schemaVersion": "v2"}, "component": {`+
+			`"name": %q, "version": %q, "resources": [{"name": "chart", "access": {"type": "ociArtifact", `+
+			`"imageReference": %q}, "digest": {"hashAlgorithm": "SHA-512", "normalisationAlgorithm": `+
+			`"ociArtifactDigest/v1", "value": "%x"}}]}}`,
+			shop, version, registry.Ref("charts/plain", "sha512"), sha512.Sum512([]byte(manifest))))
 }
 
 // TestComponentRequests: an unchanged component costs one request for a manifest, and many items share it.
@@ -187,12 +139,12 @@ func TestComponents(t *testing.T) {
 func TestComponentRequests(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		resource         resource
+		resource         components.Resource
 		first, unchanged int
 	}{
-		"blob":         {resource{Content: plain}, 4, 1},
-		"artifact set": {resource{Content: plain, Stored: components.AsDots}, 4, 1},
-		"manifest":     {resource{Content: plain, Stored: components.AsManifest}, 6, 1},
+		"blob":         {components.Resource{}, 4, 1},
+		"artifact set": {components.Resource{Stored: components.AsDots}, 4, 1},
+		"manifest":     {components.Resource{Stored: components.AsManifest}, 6, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -208,74 +160,8 @@ func TestComponentRequests(t *testing.T) {
 					w.later()
 				}
 			}
-			place.Push(t, shopWith(resource{Content: other}))
+			place.Push(t, shopWith(components.Resource{Content: other}))
 			w.wants(t, req, other)
-		})
-	}
-}
-
-// TestComponentRefuses: what cannot be right ends this job, and says what has to be changed.
-// Rule (helm.md#charts-of-components): A wrong component or chart of one ends the job of its item, with the necessary
-// change.
-func TestComponentRefuses(t *testing.T) {
-	t.Parallel()
-	registry := chartserver.StartRegistry(t, chartserver.Options{})
-	type says = []string
-	of := func(r resource) form {
-		if r.Content == nil && r.Access == nil {
-			r.Content = plain
-		}
-		return shopWith(r)
-	}
-	const (
-		invalid, mismatch = chartsource.ReasonComponentInvalid, chartsource.ReasonDigestMismatch
-		source, archive   = chartsource.ReasonSourceInvalid, chartsource.ReasonArchiveInvalid
-		wrong             = components.WrongDigest
-		number            = "component: {name: example.com/shop, version: 1.0}\nresource: {name: chart}\n"
-		set               = "application/vnd.oci.image.manifest.v1+tar+gzip"
-	)
-	s3 := map[string]any{"type": "s3", "bucket": "b"}
-	numberKey := base64.StdEncoding.EncodeToString([]byte(number))
-	otherKey := components.Key(shop, version, "other")
-	identityKey := components.Key(shop, version, "chart", "version", "1")
-	sized := func(size int64) form { return as(form{Refer: func(d *ocispec.Descriptor) { d.Size += size }}) }
-	document := func(d string) form { return as(form{Document: []byte(d)}) }
-	for name, test := range map[string]struct {
-		version form
-		key     string
-		reason  string
-		says    says
-	}{
-		"no base64":           {of(resource{}), "%%", source, says{"chart.resourceRef", "base64"}},
-		"number as version":   {of(resource{}), numberKey, source, says{"component.version", "quotes"}},
-		"other resource":      {of(resource{}), otherKey, invalid, says{`no resource "other"`, `it has "chart"`}},
-		"other identity":      {of(resource{}), identityKey, invalid, says{"no resource"}},
-		"unknown access":      {of(resource{Access: s3}), "", invalid, says{`"s3"`, "not supported"}},
-		"unknown schema":      {as(form{Schema: "v9"}), "", invalid, says{`schema "v9"`}},
-		"other name inside":   {as(form{InsideName: store}), "", invalid, says{`"` + store + `"`}},
-		"other version":       {as(form{InsideVersion: "1.2.4"}), "", invalid, says{`"1.2.4"`}},
-		"other config":        {as(form{ConfigType: "a/b"}), "", invalid, says{"no component", `"a/b"`}},
-		"other descriptor":    {as(form{DescriptorType: "a/b"}), "", invalid, says{`"a/b"`, "not known"}},
-		"no file in the tar":  {as(form{DescriptorFile: "x"}), "", invalid, says{"descriptor.yaml"}},
-		"bad YAML":            {document("a: b: c"), "", invalid, says{"cannot be read"}},
-		"ambiguous":           {as(form{Resources: []resource{{Name: "chart"}}}), "", invalid, says{"twice"}},
-		"too large":           {document("a: " + strings.Repeat("b", 5<<20)), "", chartsource.ReasonTooLarge, says{shop}},
-		"size of descriptor":  {sized(1), "", mismatch, says{"another digest or size"}},
-		"negative size":       {sized(-1 << 40), "", invalid, says{"an invalid digest or size"}},
-		"wrong digest":        {of(resource{Digest: wrong}), "", mismatch, says{"resource", digestOf(plain)}},
-		"wrong, chunks":       {of(resource{Digest: wrong, Stored: components.AsChunks}), "", mismatch, nil},
-		"wrong, artifact set": {of(resource{Digest: wrong, Stored: components.AsDots}), "", mismatch, nil},
-		"wrong, manifest":     {of(resource{Digest: wrong, Stored: components.AsManifest}), "", mismatch, nil},
-		"not a chart":         {of(resource{Content: []byte("{}")}), "", archive, says{"gzipped tar"}},
-		"no artifact set":     {of(resource{MediaType: set}), "", archive, says{"artifact set"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			place := components.Place{Registry: registry, Prefix: prefixOf(name)}
-			place.Push(t, test.version)
-			req := ask(t, helmChart{ResourceRef: cmp.Or(test.key, shopKey)}, nil)
-			req.Context = inContext(t, place.Context())
-			newWorld(t, registry.Server).refuses(t, req, test.reason, test.says...)
 		})
 	}
 }
@@ -292,59 +178,28 @@ func TestComponentPlaces(t *testing.T) {
 	away := chartserver.StartRegistry(t, chartserver.Options{
 		Auth: chartserver.Bearer, User: user, Password: password, Tokens: tokens.Server,
 	})
-	at := func(r *chartserver.Registry) map[string]any { return components.Place{Registry: r}.Context() }
-	resolver := func(r *chartserver.Registry) *sdk.OCMConfig {
-		return &sdk.OCMConfig{ConfigMap: "places", Content: fmt.Appendf(nil, `{"type": "ocm.config.ocm.software", `+
-			`"resolvers": [{"repository": {"type": "OCIRegistry", "baseUrl": %q}, "prefix": "example.com"}]}`, r.Host())}
-	}
-	type (
-		fields = map[string]any
-		says   = []string
-	)
-	file := fields{"type": "CommonTransportFormat", "filePath": "/etc/passwd"}
-	plainHTTP := fields{"type": "OCIRegistry", "baseUrl": "http://" + full.Host()}
-	missing := &sdk.OCMConfig{Problem: "there is no ConfigMap places"}
-	const (
-		invalid, unavailable = chartsource.ReasonComponentInvalid, chartsource.ReasonUnavailable
-		notFound, noLogin    = chartsource.ReasonNotFound, chartsource.ReasonCredentialsMissing
-	)
-	for name, test := range map[string]struct {
-		context fields
-		config  *sdk.OCMConfig
-		// reason of an error; empty for none.
-		reason string
-		says   says
-	}{
-		"resolver":               {nil, resolver(full), "", nil},
-		"second place":           {at(empty), resolver(full), "", nil},
-		"nowhere yet":            {at(empty), resolver(empty), notFound, says{shop, version, empty.Host(), "push it"}},
-		"refused":                {at(private), resolver(full), noLogin, says{private.Host()}},
-		"no place":               {nil, nil, invalid, says{"nothing says where", "repositoryContext", "ocmConfig"}},
-		"no ConfigMap":           {nil, missing, unavailable, says{"there is no ConfigMap places"}},
-		"no ConfigMap, second":   {at(empty), missing, unavailable, says{"there is no ConfigMap places", empty.Host()}},
-		"ConfigMap not needed":   {at(full), missing, "", nil},
-		"file":                   {file, nil, invalid, says{"CommonTransportFormat"}},
-		"unknown type":           {fields{"type": "carrier-pigeon"}, nil, invalid, says{"carrier-pigeon"}},
-		"http, not of operator":  {plainHTTP, nil, invalid, says{"plainHTTP"}},
-		"ConfigMap is no config": {nil, &sdk.OCMConfig{Content: []byte("a: b: c")}, invalid, says{"ocmConfig"}},
-		// A server of tokens that knows nothing says nothing about a component.
-		"no token": {at(away), resolver(full), unavailable, says{away.Host(), "404"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, empty.Server, full.Server, private.Server, away.Server, tokens.Server)
-			req := ask(t, helmChart{ResourceRef: shopKey}, loginFor(away.Host()))
-			req.OCMConfig = test.config
-			if test.context != nil {
-				req.Context = inContext(t, test.context)
-			}
-			if test.reason == "" {
-				w.wants(t, req, plain)
-			} else {
-				w.refuses(t, req, test.reason, test.says...)
-			}
-		})
-	}
+	cases.Run(t, "testdata/places.yaml", func(t *testing.T, c struct {
+		Context map[string]any
+		Config  json.RawMessage
+		Problem string
+		Reason  string // empty for none
+		Says    []string
+	},
+	) {
+		w := newWorld(t, empty.Server, full.Server, private.Server, away.Server, tokens.Server)
+		req := ask(t, helmChart{ResourceRef: shopKey}, loginFor(away.Host()))
+		if c.Config != nil || c.Problem != "" {
+			req.OCMConfig = &sdk.OCMConfig{ConfigMap: "places", Content: c.Config, Problem: c.Problem}
+		}
+		if c.Context != nil {
+			req.Context = inContext(t, c.Context)
+		}
+		if c.Reason == "" {
+			w.wants(t, req, plain)
+		} else {
+			w.refuses(t, req, c.Reason, c.Says...)
+		}
+	}, "$FULL", full.Host(), "$EMPTY", empty.Host(), "$PRIVATE", private.Host(), "$AWAY", away.Host())
 }
 
 // TestComponentCredentials: of several logins those that are refused do not matter, and none gets to another server
@@ -359,7 +214,7 @@ func TestComponentCredentials(t *testing.T) {
 	req.Credentials = wrongLogin(registry.Host()+"/component-descriptors", loginFor(registry.Host()).Registries...)
 	req.Credentials.ChartRepositories = trustIn(files.Server).ChartRepositories
 	w := newWorld(t, registry.Server, foreign.Server)
-	place.Push(t, shopWith(resource{Content: plain}))
+	place.Push(t, shopWith(components.Resource{}))
 	w.wants(t, req, plain)
 	elsewhere := components.OCIArtifact(foreign.Ref("plain", "1.0.0"))
 	for _, fields := range []map[string]any{
@@ -375,7 +230,7 @@ func TestComponentCredentials(t *testing.T) {
 		if fields["globalAccess"] != nil { // which is not asked
 			reason = chartsource.ReasonNotFound
 		}
-		place.Push(t, shopWith(resource{Access: fields}))
+		place.Push(t, shopWith(components.Resource{Access: fields}))
 		w.later()
 		w.refuses(t, req, reason)
 	}
