@@ -2,7 +2,6 @@
 package cases
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"strings"
@@ -22,11 +21,12 @@ func Run[T any](t *testing.T, file string, test func(t *testing.T, c T), pairs .
 	if err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
-	for i := 1; i < len(pairs); i += 2 {
-		quoted, _ := json.Marshal(pairs[i]) // a text always can be
-		pairs[i] = string(quoted[1 : len(quoted)-1])
+	var quoted []string // as parts of texts in JSON
+	for _, text := range pairs {
+		document, _ := json.Marshal(text) // a text always can be
+		quoted = append(quoted, string(document[1:len(document)-1]))
 	}
-	decoder := json.NewDecoder(bytes.NewBufferString(strings.NewReplacer(pairs...).Replace(string(content))))
+	decoder := json.NewDecoder(strings.NewReader(strings.NewReplacer(quoted...).Replace(string(content))))
 	decoder.DisallowUnknownFields()
 	var all map[string]T
 	if err := decoder.Decode(&all); err != nil || len(all) == 0 {
