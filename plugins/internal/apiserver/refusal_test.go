@@ -34,7 +34,7 @@ func told(t *testing.T, path, sent string, code int, content string) string {
 	if sent == "" {
 		method = http.MethodDelete
 	}
-	res, err := (&plainSpeech{next: next}).RoundTrip(request(t, t.Context(), method, path, sent))
+	res, err := (&plainSpeech{next: next}).RoundTrip(request(t.Context(), t, method, path, sent))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func told(t *testing.T, path, sent string, code int, content string) string {
 	return string(all)
 }
 
-func request(t *testing.T, ctx context.Context, method, path, sent string) *http.Request {
+func request(ctx context.Context, t *testing.T, method, path, sent string) *http.Request {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, "https://target.example.org"+path, strings.NewReader(sent))
 	if err != nil {
@@ -196,7 +196,7 @@ func TestNames(t *testing.T) {
 		if name == "new" {
 			method, path, described = http.MethodPost, "/api/v1/namespaces/n/pods", `pods "p"`
 		}
-		req := request(t, c.ctx(t.Context()), method, path, `{"kind":"Pod","metadata":{"name":"p"}}`)
+		req := request(c.ctx(t.Context()), t, method, path, `{"kind":"Pod","metadata":{"name":"p"}}`)
 		status := metav1.Status{Code: c.code, Message: c.message}
 		if c.code == http.StatusBadRequest {
 			status.Reason = metav1.StatusReasonBadRequest
