@@ -4,8 +4,8 @@ import (
 	"archive/tar"
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
+	"maps"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -22,16 +22,19 @@ const limit = 1 << 20
 
 var chart = []byte("a packed chart")
 
-// set are the files of an artifact set with a chart. They can be changed.
+// set are the files of an artifact set with a chart.
 func set(t helper, separator string) map[string][]byte {
 	t.Helper()
-	manifest := object{"config": blob("a/b", nil), "layers": []object{blob(provenanceType, []byte("prov")), blob(helmType, chart)}}.json(t)
+	layers := []object{blob(provenanceType, []byte("prov")), blob(helmType, chart)}
+	manifest := object{"config": blob("a/b", nil), "layers": layers}.json(t)
 	index := object{
-		"manifests": []object{blob(ocispec.MediaTypeImageManifest, manifest)}, "annotations": object{"software.ocm/main": digest.FromBytes(manifest)},
+		"manifests":   []object{blob(ocispec.MediaTypeImageManifest, manifest)},
+		"annotations": object{"software.ocm/main": digest.FromBytes(manifest)},
 	}
 	return map[string][]byte{
 		"oci-layout": []byte(`{"imageLayoutVersion":"1.0.0"}`), "index.json": index.json(t),
-		nameOf(separator, manifest): manifest, nameOf(separator, chart): chart, nameOf(separator, []byte("prov")): []byte("prov"),
+		nameOf(separator, manifest): manifest, nameOf(separator, chart): chart,
+		nameOf(separator, []byte("prov")): []byte("prov"),
 	}
 }
 
@@ -54,33 +57,32 @@ func readSet(content []byte) (*component.Unpacked, error) {
 
 func TestReadArtifactSet(t *testing.T) {
 	t.Parallel()
-	withIndex := func(separator string, change func(index []byte) (name string, document []byte)) []byte {
+	// withIndex has the index under another name, and with another annotation.
+	withIndex := func(separator, name, annotation string) []byte {
 		files := set(t, separator)
-		name, document := change(files["index.json"])
+		index := bytes.Replace(files["index.json"], []byte("software.ocm/main"), []byte(annotation), 1)
 		delete(files, "index.json")
-		files[name] = document
-		return packed(t, files)
+		return packed(t, files, file{name: name, content: index})
 	}
 	for name, content := range map[string][]byte{
-		"dots":      packed(t, set(t, ".")),
-		"slashes":   packed(t, set(t, "/")),
-		"gzip":      zipped(t, packed(t, set(t, "."))),
-		"old index": withIndex(".", func(index []byte) (string, []byte) { return "artifact-descriptor.json", index }),
-		"old annotation": withIndex(".", func(index []byte) (string, []byte) {
-			return "./index.json", bytes.Replace(index, []byte("software.ocm/main"), []byte("cloud.gardener.ocm/main"), 1)
-		}),
-		"only manifest": withIndex("/", func(index []byte) (string, []byte) {
-			return "/index.json", bytes.Replace(index, []byte("software.ocm/main"), []byte("other"), 1)
-		}),
+		"dots":           packed(t, set(t, ".")),
+		"slashes":        packed(t, set(t, "/")),
+		"gzip":           zipped(t, packed(t, set(t, "."))),
+		"old index":      withIndex(".", "artifact-descriptor.json", "software.ocm/main"),
+		"old annotation": withIndex(".", "./index.json", "cloud.gardener.ocm/main"),
+		"only manifest":  withIndex("/", "/index.json", "other"),
 		"directories and links": append(tarOf(t, file{name: "blobs/", header: tar.Header{Typeflag: tar.TypeDir}},
-			file{name: "index.json", header: tar.Header{Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}})[:1024], packed(t, set(t, "."))...),
-		"the first counts": packed(t, set(t, "."), file{name: "index.json", content: []byte("{}")}, file{name: nameOf(".", chart), content: []byte("other")}),
+			file{name: "index.json", header: tar.Header{Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}})[:1024],
+			packed(t, set(t, "."))...),
+		"the first counts": packed(t, set(t, "."), file{name: "index.json", content: []byte("{}")},
+			file{name: nameOf(".", chart), content: []byte("other")}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			found, err := readSet(content)
 			must(t, err)
-			if !bytes.Equal(found.Content, chart) || found.Layer.MediaType != helmType || !strings.Contains(string(found.Manifest), helmType) {
+			check(t, helmType, found.Layer.MediaType, nil, "")
+			if !bytes.Equal(found.Content, chart) || !strings.Contains(string(found.Manifest), helmType) {
 				t.Errorf("found %+v", found)
 			}
 		})
@@ -89,50 +91,56 @@ func TestReadArtifactSet(t *testing.T) {
 
 func TestReadArtifactSetRefuses(t *testing.T) {
 	t.Parallel()
-	changed := func(change func(files map[string][]byte)) []byte {
+	// with has another file, and without lacks one.
+	with := func(name string, content []byte) []byte {
 		files := set(t, ".")
-		change(files)
+		files[name] = content
 		return packed(t, files)
 	}
-	index := func(document object) []byte {
-		return changed(func(files map[string][]byte) { files["index.json"] = document.json(t) })
+	without := func(name string) []byte {
+		files := set(t, ".")
+		delete(files, name)
+		return packed(t, files)
 	}
+	index := func(manifests ...object) []byte { return object{"manifests": manifests}.json(t) }
+	withMain := func(manifests ...object) []byte { return with("index.json", index(manifests...)) }
 	nested := object{"manifests": []object{}}.json(t)
-	bomb := zipped(t, make([]byte, 32<<20))
+	withNested := maps.Clone(set(t, "."))
+	withNested["index.json"], withNested[nameOf(".", nested)] = index(blob("a/b", nested)), nested
+	many := make([]file, 2000)
+	for at, name := range numbered(len(many), "x%d") {
+		many[at].name = name
+	}
+	const (
+		noIndex, tooLarge = "the artifact set has no index.json", "the artifact set is larger than the"
+		missing           = "the main manifest of the artifact set, "
+	)
 	whole := packed(t, set(t, "."))
+	large := zipped(t, tarOf(t, file{name: "x", content: make([]byte, 32<<20)}))
 	for name, c := range map[string]struct {
 		content []byte
 		says    string
 	}{
-		"empty":            {nil, "the artifact set has no index.json"},
-		"no index":         {changed(func(files map[string][]byte) { delete(files, "index.json") }), "the artifact set has no index.json"},
-		"index, no JSON":   {changed(func(files map[string][]byte) { files["index.json"] = []byte("hunter2") }), "the artifact set has no index.json"},
-		"several":          {index(object{"manifests": []object{blob("a/b", nil), blob("a/b", nil)}}), "has 2 manifests, but expected one"},
-		"digest of main":   {index(object{"manifests": []object{{"digest": "x"}}}), "has 1 manifests, but expected one"},
-		"no main manifest": {index(object{"manifests": []object{blob("a/b", []byte("x"))}}), "the main manifest of the artifact set, sha256:2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881, is not in it"},
-		"no manifest": {
-			changed(func(files map[string][]byte) {
-				files["index.json"] = object{"manifests": []object{blob("a/b", chart)}}.json(t)
-			}), "expected a manifest of a registry, but found something else",
-		},
-		"an index in it": {
-			changed(func(files map[string][]byte) {
-				files["index.json"] = object{"manifests": []object{blob("a/b", nested)}}.json(t)
-				files[nameOf(".", nested)] = nested
-			}), "the main manifest of the artifact set is an index",
-		},
-		"no layer":        {changed(func(files map[string][]byte) { delete(files, nameOf(".", chart)) }), "the layer of the artifact set, sha256:"},
-		"wrong digest":    {changed(func(files map[string][]byte) { files[nameOf(".", chart)] = []byte("other") }), "the layer of the artifact set has the digest sha256:d9298a10"},
-		"blobs too large": {changed(func(files map[string][]byte) { files[nameOf(".", []byte("x"))] = make([]byte, limit) }), "the artifact set is larger than the"},
-		"index too large": {changed(func(files map[string][]byte) { files["index.json"] = make([]byte, 1<<20+1) }), "index.json of the artifact set is larger than"},
-		"sparse":          {sparse(t, nameOf(".", chart)), "the artifact set is larger than the"},
-		"bomb":            {bomb, "the artifact set has no index.json"}, // two blocks of zeros end a tar
-		"large file":      {zipped(t, tarOf(t, file{name: "x", content: make([]byte, 32<<20)})), "the artifact set is larger than the 1048576 bytes"},
-		"many files":      {many(t, 2000), "has more than the 1000 entries that are allowed"},
-		"truncated":       {whole[:300], "the artifact set cannot be read as a tar: unexpected EOF"},
-		"no tar":          {[]byte(strings.Repeat("hunter2", 100)), "the artifact set cannot be read as a tar"},
-		"no gzip":         {[]byte("\x1f\x8bhunter2"), "the artifact set cannot be uncompressed"},
-		"end of gzip":     {zipped(t, whole)[:300], "the artifact set cannot be read as a tar: unexpected EOF"},
+		"empty":            {nil, noIndex},
+		"no index":         {without("index.json"), noIndex},
+		"index, no JSON":   {with("index.json", []byte("hunter2")), noIndex},
+		"several":          {withMain(blob("a/b", nil), blob("a/b", nil)), "has 2 manifests, but expected one"},
+		"digest of main":   {withMain(object{"digest": "x"}), "has 1 manifests, but expected one"},
+		"no main manifest": {withMain(blob("a/b", []byte("x"))), missing + "sha256:2d711642b726b04401627ca9"},
+		"no manifest":      {withMain(blob("a/b", chart)), "expected a manifest of a registry, but found something else"},
+		"an index in it":   {packed(t, withNested), "the main manifest of the artifact set is an index"},
+		"no layer":         {without(nameOf(".", chart)), "the layer of the artifact set, sha256:"},
+		"wrong digest":     {with(nameOf(".", chart), []byte("other")), "the layer of the artifact set has the digest"},
+		"blobs too large":  {with(nameOf(".", []byte("x")), make([]byte, limit)), tooLarge},
+		"index too large":  {with("index.json", make([]byte, 1<<20+1)), "index.json of the artifact set is larger than"},
+		"sparse":           {sparse(t, nameOf(".", chart)), tooLarge},
+		"bomb":             {zipped(t, make([]byte, 32<<20)), noIndex}, // two blocks of zeros end a tar
+		"large file":       {large, tooLarge + " 1048576 bytes"},
+		"many files":       {tarOf(t, many...), "has more than the 1000 entries that are allowed"},
+		"truncated":        {whole[:300], "the artifact set cannot be read as a tar: unexpected EOF"},
+		"no tar":           {[]byte(strings.Repeat("hunter2", 100)), "the artifact set cannot be read as a tar"},
+		"no gzip":          {[]byte("\x1f\x8bhunter2"), "the artifact set cannot be uncompressed"},
+		"end of gzip":      {zipped(t, whole)[:300], "the artifact set cannot be read as a tar: unexpected EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -140,15 +148,6 @@ func TestReadArtifactSetRefuses(t *testing.T) {
 			refused(t, err, c.says)
 		})
 	}
-}
-
-func many(t helper, n int) []byte {
-	t.Helper()
-	files := make([]file, n)
-	for at := range files {
-		files[at].name = fmt.Sprintf("x%d", at)
-	}
-	return tarOf(t, files...)
 }
 
 // bodyOf is the body of a download; its errors are temporary.
@@ -162,28 +161,33 @@ func TestReadArtifactSetKeepsErrors(t *testing.T) {
 	broken := errors.New("the connection has broken off")
 	whole := packed(t, set(t, "."))
 	for _, content := range [][]byte{nil, whole[:600], zipped(t, whole)[:5], zipped(t, whole)[:200]} {
-		_, err := component.ReadArtifactSet(bodyOf(io.MultiReader(bytes.NewReader(content), iotest.ErrReader(broken))), limit, (*component.Manifest).ChartLayer)
+		body := bodyOf(io.MultiReader(bytes.NewReader(content), iotest.ErrReader(broken)))
+		_, err := component.ReadArtifactSet(body, limit, (*component.Manifest).ChartLayer)
 		if !errors.Is(err, broken) || fetch.Explain(err).Kind != fetch.Unavailable {
 			t.Errorf("after %d bytes: found %v", len(content), err)
 		}
 	}
-	_, err := component.ReadArtifactSet(bodyOf(bytes.NewReader(whole)), limit, func(*component.Manifest) (ocispec.Descriptor, error) { return ocispec.Descriptor{}, broken })
-	if !errors.Is(err, broken) {
+	choose := func(*component.Manifest) (ocispec.Descriptor, error) { return ocispec.Descriptor{}, broken }
+	if _, err := component.ReadArtifactSet(bodyOf(bytes.NewReader(whole)), limit, choose); !errors.Is(err, broken) {
 		t.Errorf("found %v", err)
 	}
 }
 
 // FuzzReadArtifactSet: what is read is a blob of the set that has its digest.
 func FuzzReadArtifactSet(f *testing.F) {
-	for _, content := range [][]byte{packed(f, set(f, ".")), zipped(f, packed(f, set(f, "/"))), sparse(f, nameOf(".", chart)), nil} {
+	for _, content := range [][]byte{
+		packed(f, set(f, ".")), zipped(f, packed(f, set(f, "/"))), sparse(f, nameOf(".", chart)), nil,
+	} {
 		f.Add(content)
 	}
 	f.Fuzz(func(t *testing.T, content []byte) {
 		found, err := readSet(content)
 		switch {
-		case err != nil && (!errors.As(err, new(*fetch.Error)) || len(err.Error()) > 1000):
-			t.Errorf("found %v", err)
-		case err == nil && (found.Layer.Digest.Algorithm().FromBytes(found.Content) != found.Layer.Digest || len(found.Content) > limit):
+		case err != nil:
+			if !errors.As(err, new(*fetch.Error)) || len(err.Error()) > 1000 {
+				t.Errorf("found %v", err)
+			}
+		case component.Verify("", found.Layer.Digest, found.Content) != nil || len(found.Content) > limit:
 			t.Errorf("found %d bytes that are not %v", len(found.Content), found.Layer)
 		}
 	})

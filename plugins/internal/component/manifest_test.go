@@ -28,7 +28,8 @@ func parsed(t *testing.T, document object) *component.Manifest {
 func TestFindDescriptor(t *testing.T) {
 	t.Parallel()
 	const document = "meta: {schemaVersion: v2}"
-	packed := tarOf(t, file{name: "other"}, file{name: "/component-descriptor.yaml", content: []byte(document)}, file{name: "component-descriptor.yaml", content: []byte("second")})
+	packed := tarOf(t, file{name: "other"}, file{name: "/component-descriptor.yaml", content: []byte(document)},
+		file{name: "component-descriptor.yaml", content: []byte("second")})
 	for _, config := range []string{
 		configType, "application/vnd.gardener.cloud.cnudie.component.config.v1+json",
 		"application/vnd.oci.gardener.cloud.cnudie.component-descriptor-metadata.config.v2+json",
@@ -45,68 +46,76 @@ func TestFindDescriptor(t *testing.T) {
 			configBlob := object{"componentDescriptorLayer": blob(mediaType, content)}.json(t)
 			manifest := parsed(t, object{"config": blob(config, configBlob), "layers": []object{blob(mediaType, content)}})
 			at, err := manifest.ComponentConfig()
-			if err != nil || at.MediaType != config || manifest.IsIndex() {
-				t.Fatalf("%s: found config %v and error %v", config, at, err)
-			}
-			if at, err = component.DescriptorBlob(configBlob); err != nil || at.MediaType != mediaType {
-				t.Fatalf("%s: found descriptor %v and error %v", mediaType, at, err)
-			}
-			if found, err := component.DescriptorFrom(mediaType, content); err != nil || string(found) != document {
-				t.Errorf("%s: found %q and error %v", mediaType, found, err)
-			}
+			check(t, config, at.MediaType, err, "")
+			at, err = component.DescriptorBlob(configBlob)
+			check(t, mediaType, at.MediaType, err, "")
+			found, err := component.DescriptorFrom(mediaType, content)
+			check(t, document, string(found), err, "")
 		}
 	}
 }
 
-func TestMainOfIndex(t *testing.T) {
+// TestChosenBlobs: the blob or manifest that a manifest or an index leads to.
+func TestChosenBlobs(t *testing.T) {
 	t.Parallel()
-	one, other := blob(ocispec.MediaTypeImageManifest, []byte("1")), blob(ocispec.MediaTypeImageManifest, []byte("2"))
-	marked := blob(ocispec.MediaTypeImageManifest, []byte("3"))
+	type choice = func(*component.Manifest) (ocispec.Descriptor, error)
+	var (
+		main      choice = (*component.Manifest).Main
+		config    choice = (*component.Manifest).ComponentConfig
+		chart     choice = (*component.Manifest).ChartLayer
+		blueprint choice = (*component.Manifest).BlueprintLayer
+	)
+	manifests := func(list ...object) object { return object{"manifests": list} }
+	layers := func(list ...object) object { return object{"layers": list} }
+	one, other := blob(ocispec.MediaTypeImageManifest, []byte("1")), blob("a/b", nil)
+	marked := blob("a/b", []byte("3"))
 	marked["annotations"] = object{"software.ocm.descriptor": "true"}
+	helm, prov := blob(helmType, []byte("1")), blob(provenanceType, nil)
+	legacy := blob("application/tar+gzip", []byte("2"))
+	typed := blob("application/vnd.gardener.landscaper.blueprint.config.v1", nil)
+	tgz := blob("application/x-tgz", []byte("x"))
 	for name, c := range map[string]struct {
-		manifests []object
-		want      object
-		says      string
+		choose choice
+		from   object
+		want   object
+		says   string
 	}{
-		"first":   {manifests: []object{one, other}, want: one},
-		"marked":  {manifests: []object{one, marked, other}, want: marked},
-		"several": {manifests: []object{marked, marked}, says: "an index with 2 manifests of components"},
-		"empty":   {manifests: []object{}, says: "an index without manifests"},
-		"digest":  {manifests: []object{{"digest": "sha256:x"}}, says: "the first manifest of the index has an invalid digest or size"},
+		"first manifest":    {main, manifests(one, other), one, ""},
+		"marked":            {main, manifests(one, marked, other), marked, ""},
+		"several marked":    {main, manifests(marked, marked), nil, "an index with 2 manifests of components"},
+		"empty index":       {main, manifests([]object{}...), nil, "an index without manifests"},
+		"digest in index":   {main, manifests(object{"digest": "sha256:x"}), nil, "first manifest of the index has an"},
+		"another type":      {config, object{"config": helm}, nil, `to an artifact of the type "` + helmType + `"`},
+		"no config":         {config, layers(), nil, "a manifest without a config"},
+		"an index":          {config, manifests([]object{}...), nil, "an index of indexes"},
+		"chart":             {chart, layers(prov, helm), helm, ""},
+		"chart and legacy":  {chart, layers(legacy, helm), helm, ""},
+		"legacy":            {chart, layers(prov, legacy), legacy, ""},
+		"no chart":          {chart, layers(prov), nil, "has 0 layers with a chart"},
+		"several charts":    {chart, layers(helm, helm), nil, "has 2 layers with a chart"},
+		"digest of a chart": {chart, layers(object{"mediaType": helmType}), nil, "the layer with the chart has an"},
+		"blueprint, config": {blueprint, object{"config": typed, "layers": []object{one, other}}, one, ""},
+		"blueprint, layer":  {blueprint, layers(tgz), tgz, ""},
+		"no layers":         {blueprint, object{"config": typed}, nil, "has no layers"},
+		"no type":           {blueprint, layers(other, tgz), nil, `its first layer has the type "a/b"`},
+		"size": {
+			config, object{"config": object{"mediaType": configType, "digest": one["digest"], "size": -1}}, nil,
+			"the config of the component's manifest has an invalid digest or size",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := parsed(t, object{"manifests": c.manifests})
-			found, err := m.Main()
-			if c.says != "" {
-				refused(t, err, c.says)
-				return
-			}
-			if err != nil || found.Digest != c.want["digest"] || !m.IsIndex() {
-				t.Errorf("expected %v, but found %v and error %v", c.want, found, err)
-			}
+			found, err := c.choose(parsed(t, c.from))
+			check(t, c.want["digest"], any(found.Digest), err, c.says)
 		})
 	}
 }
 
 func TestNoComponent(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		manifest object
-		says     string
-	}{
-		"another type": {object{"config": blob("application/vnd.cncf.helm.config.v1+json", nil)}, `no component but to an artifact of the type "application/vnd.cncf.helm.config.v1+json"`},
-		"no config":    {object{"layers": []object{}}, "a manifest without a config"},
-		"an index":     {object{"manifests": []object{}}, "an index of indexes"},
-		"size":         {object{"config": object{"mediaType": configType, "digest": blob("", nil)["digest"], "size": -1}}, "the config of the component's manifest has an invalid digest or size"},
+	for _, document := range []string{
+		"hunter2", `{"manifests": [], "layers": []}`, `{"manifests": [], "config": {}}`, "[]",
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := parsed(t, c.manifest).ComponentConfig()
-			refused(t, err, c.says)
-		})
-	}
-	for _, document := range []string{"hunter2", `{"manifests": [], "layers": []}`, `{"manifests": [], "config": {}}`, "[]"} {
 		_, err := component.ParseManifest([]byte(document))
 		refused(t, err, "expected a manifest of a registry, but found something else")
 	}
@@ -121,15 +130,16 @@ func TestNoComponent(t *testing.T) {
 
 func TestDescriptorFromHostileTar(t *testing.T) {
 	t.Parallel()
-	const name = "component-descriptor.yaml"
+	const name, none = "component-descriptor.yaml", "has no file component-descriptor.yaml"
+	link := file{name: name, header: tar.Header{Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}}
 	whole := tarOf(t, file{name: name, content: []byte(strings.Repeat("x", 4900))})
 	for title, c := range map[string]struct {
 		content []byte
 		says    string
 	}{
-		"empty":      {nil, "has no file component-descriptor.yaml"},
-		"other name": {tarOf(t, file{name: "descriptor.yaml"}), "has no file component-descriptor.yaml"},
-		"link":       {tarOf(t, file{name: name, header: tar.Header{Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}}), "has no file component-descriptor.yaml"},
+		"empty":      {nil, none},
+		"other name": {tarOf(t, file{name: "descriptor.yaml"}), none},
+		"link":       {tarOf(t, link), none},
 		"truncated":  {whole[:5000], "cannot be read: unexpected EOF"},
 		"no tar":     {[]byte(strings.Repeat("hunter2", 100)), "cannot be read: archive/tar: invalid tar header"},
 		"sparse":     {sparse(t, name), "a file component-descriptor.yaml that is larger than the tar"},
@@ -142,83 +152,29 @@ func TestDescriptorFromHostileTar(t *testing.T) {
 	}
 }
 
-func TestChartLayer(t *testing.T) {
-	t.Parallel()
-	chart, legacy, provenance := blob(helmType, []byte("chart")), blob("application/tar+gzip", []byte("legacy")), blob(provenanceType, []byte("prov"))
-	for name, c := range map[string]struct {
-		layers []object
-		want   object
-		says   string
-	}{
-		"chart":   {layers: []object{provenance, chart}, want: chart},
-		"both":    {layers: []object{legacy, chart}, want: chart},
-		"legacy":  {layers: []object{provenance, legacy}, want: legacy},
-		"none":    {layers: []object{provenance}, says: "has 0 layers with a chart"},
-		"several": {layers: []object{chart, chart}, says: "has 2 layers with a chart"},
-		"digest":  {layers: []object{{"mediaType": helmType}}, says: "the layer with the chart has an invalid digest or size"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			found, err := parsed(t, object{"layers": c.layers}).ChartLayer()
-			if c.says != "" {
-				refused(t, err, c.says)
-			} else if err != nil || found.Digest != c.want["digest"] {
-				t.Errorf("expected %v, but found %v and error %v", c.want, found, err)
-			}
-		})
-	}
-}
-
-func TestBlueprintLayer(t *testing.T) {
-	t.Parallel()
-	const config = "application/vnd.gardener.landscaper.blueprint.config.v1"
-	for name, c := range map[string]struct {
-		manifest object
-		says     string
-	}{
-		"config":    {manifest: object{"config": blob(config, nil), "layers": []object{blob("a/b", nil), blob("c/d", nil)}}},
-		"layer":     {manifest: object{"layers": []object{blob("application/x-tgz", nil)}}},
-		"no layers": {manifest: object{"config": blob(config, nil)}, says: "has no layers"},
-		"no type":   {manifest: object{"layers": []object{blob("a/b", nil), blob("application/x-tgz", nil)}}, says: `its first layer has the type "a/b"`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m := parsed(t, c.manifest)
-			found, err := m.BlueprintLayer()
-			if c.says != "" {
-				refused(t, err, c.says)
-			} else if err != nil || found.MediaType != m.Layers[0].MediaType {
-				t.Errorf("found %v and error %v", found, err)
-			}
-		})
-	}
-}
-
 // TestManyElements: a short document with a million elements takes no gigabyte.
 func TestManyElements(t *testing.T) {
 	t.Parallel()
 	many := func(n int) string { return "[" + strings.Repeat("{},", n-1) + "{}]" }
-	descriptor := func(list, elements string) []byte {
-		return []byte(`{"meta": {"schemaVersion": "v2"}, "component": {"name": "example.com/shop", "version": "1.2.3", "` + list + `": ` + elements + `}}`)
+	parse := func(list, elements string) (*component.Descriptor, error) {
+		return component.Parse([]byte(`{"meta": {"schemaVersion": "v2"}, "component": {"name": "`+shop+`", "version": "`+
+			version+`", "`+list+`": `+elements+`}}`), shop, version)
 	}
 	for _, list := range []string{"layers", "manifests"} {
-		if _, err := component.ParseManifest([]byte(`{"` + list + `": ` + many(1000) + `}`)); err != nil {
-			t.Errorf("%s: %v", list, err)
-		}
-		_, err := component.ParseManifest([]byte(`{"` + list + `": ` + many(1001) + `}`))
+		_, err := component.ParseManifest([]byte(`{"` + list + `": ` + many(1000) + `}`))
+		must(t, err)
+		_, err = component.ParseManifest([]byte(`{"` + list + `": ` + many(1001) + `}`))
 		refused(t, err, "more than 1000")
 	}
 	for _, list := range []string{"repositoryContexts", "resources", "sources", "componentReferences"} {
-		_, err := component.Parse(descriptor(list, many(10_001)), shop, version)
+		_, err := parse(list, many(10_001))
 		refused(t, err, "more than 10000")
 	}
-	inTexts := `[{"name": "a,b"}, {"name": "c\\", "type": "\",\"", "access": {"a": [1, 2, 3]}}]`
-	if d, err := component.Parse(descriptor("resources", inTexts), shop, version); err != nil || len(d.Resources) != 2 {
-		t.Errorf("expected two resources, but found %v and %v", d, err)
-	}
-	for _, list := range []string{"null", "[]", "[ ]"} {
-		if _, err := component.Parse(descriptor("resources", list), shop, version); err != nil {
-			t.Errorf("%s: %v", list, err)
-		}
+	for list, want := range map[string]int{
+		"null": 0, "[]": 0, "[ ]": 0, `[{"name": "a,b"}, {"name": "c\\", "type": "\",\"", "access": {"a": [1, 2, 3]}}]`: 2,
+	} {
+		d, err := parse("resources", list)
+		must(t, err)
+		check(t, want, len(d.Resources), nil, "")
 	}
 }

@@ -10,11 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/opencontainers/go-digest"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/component"
 	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
-	"github.com/pergola-deploy/pergola/sdk"
 )
 
 const (
@@ -34,6 +33,16 @@ func refused(t *testing.T, err error, says string) {
 	}
 }
 
+// check fails the test unless the error is nil and what was found is wanted, or the error says something, see refused.
+func check[T any](t *testing.T, want, found T, err error, says string) {
+	t.Helper()
+	if says != "" {
+		refused(t, err, says)
+	} else if diff := gocmp.Diff(want, found); err != nil || diff != "" {
+		t.Errorf("found error %v and -want +found:\n%s", err, diff)
+	}
+}
+
 // helper is what can fail a test.
 type helper interface {
 	Helper()
@@ -45,6 +54,15 @@ func must(t helper, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// numbered are so many texts with a number in each.
+func numbered(n int, format string) []string {
+	texts := make([]string, n)
+	for i := range texts {
+		texts[i] = fmt.Sprintf(format, i)
+	}
+	return texts
 }
 
 // object is JSON that is written by hand.
@@ -108,12 +126,4 @@ func sparse(t helper, name string) []byte {
 	}
 	copy(stream[sumAt:], fmt.Sprintf("%06o\x00 ", sum))
 	return stream
-}
-
-// placesOf is component.PlacesOf with what it warns of.
-func placesOf(repositoryContext, ocmConfig []byte) (places component.Places, ignored []string, err error) {
-	places, err = component.PlacesOf(repositoryContext, &sdk.OCMConfig{Content: ocmConfig}, func(_, text string) {
-		ignored = append(ignored, text)
-	})
-	return places, ignored, err
 }

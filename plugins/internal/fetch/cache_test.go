@@ -173,7 +173,8 @@ func TestPanicIsAnError(t *testing.T) {
 		file, err := f.Store(panicking{}, 5)
 		return Memo{}, file, err
 	})
-	if left, dirErr := os.ReadDir(f.cache.dir); !isKind(err, Panic) || dirErr != nil || len(left) > 0 || f.cache.unfinished != 0 {
+	left, dirErr := os.ReadDir(f.cache.dir)
+	if !isKind(err, Panic) || dirErr != nil || len(left) > 0 || f.cache.unfinished != 0 {
 		t.Errorf("expected nothing to be left, but found %v, %d bytes and %v", left, f.cache.unfinished, err)
 	}
 }

@@ -61,14 +61,21 @@ func (s *apiServer) serve(gv string, resources ...metav1.APIResource) {
 
 func kubeconfigFor(server string) []byte {
 	return fmt.Appendf(nil, `{"current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],
-		"clusters":[{"name":"c","cluster":{"server":%q}}],"users":[{"name":"u","user":{"token":"secret"}}]}`, server)
+		"clusters":[{"name":"c","cluster":{"insecure-skip-tls-verify":true,"server":%q}}],
+		"users":[{"name":"u","user":{"token":"secret"}}]}`, server)
 }
 
-func newTestClient(t *testing.T, s *apiServer) *Client {
+// clientOf is a client of a server.
+func clientOf(t *testing.T, s http.Handler) *Client {
 	t.Helper()
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
-	client, err := NewCache("test").Get(kubeconfigFor(server.URL))
+	return mustGet(t, NewCache("test"), server.URL)
+}
+
+func mustGet(t *testing.T, cache *Cache, server string) *Client {
+	t.Helper()
+	client, err := cache.Get(kubeconfigFor(server))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,20 +96,19 @@ func gvk(group, version, kind string) schema.GroupVersionKind {
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		reason  string
 		status  int
 		want    types.UID
 		unknown bool
 	}{
-		"there":     {reason: "it is the UID", status: http.StatusOK, want: "one"},
-		"forbidden": {reason: "credentials need no rights in kube-system", status: http.StatusForbidden},
-		"missing":   {reason: "an API server need not have it", status: http.StatusNotFound},
-		"broken":    {reason: "the identity is unknown yet", status: http.StatusInternalServerError, unknown: true},
+		"it is the UID": {http.StatusOK, "one", false},
+		"credentials need no rights in kube-system": {http.StatusForbidden, "", false},
+		"an API server need not have it":            {http.StatusNotFound, "", false},
+		"the identity is unknown yet":               {http.StatusInternalServerError, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			asked := 0
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			client := clientOf(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				asked++
 				w.Header().Set("Content-Type", "application/json")
 				w.WriteHeader(c.status)
@@ -111,18 +117,13 @@ func TestCluster(t *testing.T) {
 						`"metadata":{"name":"kube-system","uid":"one"}}`))
 				}
 			}))
-			defer server.Close()
-			client, err := NewCache("test").Get(kubeconfigFor(server.URL))
-			if err != nil {
-				t.Fatal(err)
-			}
 			for range 2 {
 				if got, err := client.Cluster(t.Context(), time.Time{}); got != c.want || (err != nil) != c.unknown {
-					t.Errorf("%s: found %q and %v", c.reason, got, err)
+					t.Errorf("found %q and %v", got, err)
 				}
 			}
 			if (asked > 1) != c.unknown {
-				t.Errorf("%s: asked %d times", c.reason, asked)
+				t.Errorf("asked %d times", asked)
 			}
 			before := asked
 			if got, _ := client.Cluster(t.Context(), time.Now()); got != c.want || asked != before+1 {
@@ -135,7 +136,7 @@ func TestCluster(t *testing.T) {
 func TestMapping(t *testing.T) {
 	t.Parallel()
 	server := &apiServer{groups: map[string][]metav1.APIResource{"example.org/v2": {status, widget}}}
-	client := newTestClient(t, server)
+	client := clientOf(t, server)
 	ctx, began := t.Context(), time.Now()
 
 	m, err := client.Mapping(ctx, gvk("example.org", "v2", "Widget"), began)
@@ -172,14 +173,14 @@ func TestMapping(t *testing.T) {
 // TestFailedDiscovery: a kind of which the API server could tell nothing is not unknown, and others are known.
 func TestFailedDiscovery(t *testing.T) {
 	t.Parallel()
-	down := newTestClient(
+	down := clientOf(
 		t, &apiServer{groups: map[string][]metav1.APIResource{"example.org/v1": {widget}, "down.org/v1": nil}},
 	)
 	if _, err := down.Mapping(t.Context(), gvk("example.org", "v1", "Widget"), time.Now()); err != nil {
 		t.Errorf("expected other groups to be known, but found %v", err)
 	}
 	for reason, client := range map[string]*Client{
-		"its group is down": down, "it refuses": newTestClient(t, &apiServer{refuses: true}),
+		"its group is down": down, "it refuses": clientOf(t, &apiServer{refuses: true}),
 	} {
 		if _, err := client.Mapping(t.Context(), gvk("down.org", "v1", "Thing"), time.Now()); err == nil ||
 			meta.IsNoMatchError(err) {
@@ -192,32 +193,29 @@ func TestCache(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakeClock(time.Now())
 	cache := NewCache("test", WithClock(clock))
-	get := func(server string) *Client {
-		t.Helper()
-		client, err := cache.Get(kubeconfigFor(server))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return client
-	}
+	get := func(server string) *Client { return mustGet(t, cache, server) }
 	first := get("https://one:6443")
 	if first.Host != "one:6443" {
 		t.Errorf("expected the host, but found %q", first.Host)
 	}
-	clock.Step(9 * time.Minute)
-	if get("https://one:6443") != first {
-		t.Error("expected the same client for the same content")
+	for _, c := range []struct {
+		reason string
+		after  time.Duration
+		server string
+		same   bool
+	}{
+		{"the same content", 9 * time.Minute, "one", true},
+		{"other content", 0, "two", false},
+		{"a client that is used every nine minutes", 9 * time.Minute, "one", true},
+		{"an unused client", 11 * time.Minute, "one", false},
+	} {
+		clock.Step(c.after)
+		if same := get("https://"+c.server+":6443") == first; same != c.same {
+			t.Errorf("%s: expected the same client: %t, but found %t", c.reason, c.same, same)
+		}
 	}
-	if get("https://two:6443") == first {
-		t.Error("expected another client for other content")
-	}
-	clock.Step(9 * time.Minute)
-	if get("https://one:6443") != first {
-		t.Error("a client that is used every nine minutes must stay")
-	}
-	clock.Step(11 * time.Minute)
-	if get("https://one:6443") == first || len(cache.entries) != 1 {
-		t.Error("expected unused clients to be dropped")
+	if len(cache.entries) != 1 {
+		t.Errorf("expected unused clients to be dropped, but found %d", len(cache.entries))
 	}
 	for i := range maxClients + 10 {
 		clock.Step(time.Millisecond)

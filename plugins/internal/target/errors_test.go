@@ -24,76 +24,62 @@ import (
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	resource := schema.GroupResource{Resource: "configmaps"}
-	config := []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}
+	const wrong, retried = v1alpha1.ErrorConfigurationProblem, v1alpha1.ErrorCode("")
+	denied := &apierrors.StatusError{ErrStatus: metav1.Status{Code: 400, Message: "denied the request"}}
+	refused := &url.Error{Op: "Get", URL: "https://host:1/api/very/long", Err: errors.New("connection refused")}
 	for name, c := range map[string]struct {
-		reason string
 		err    error
-		codes  []v1alpha1.ErrorCode
+		code   v1alpha1.ErrorCode
 		text   string
 		silent bool
+		pause  time.Duration
 	}{
-		"unauthorized": {
-			reason: "wrong credentials stay wrong", err: apierrors.NewUnauthorized("no"),
-			codes: []v1alpha1.ErrorCode{v1alpha1.ErrorUnauthorized},
-			text:  "target cluster host:1 does not accept the credentials",
+		"wrong credentials stay wrong": {
+			err: apierrors.NewUnauthorized("no"), code: v1alpha1.ErrorUnauthorized,
+			text: "target cluster host:1 does not accept the credentials",
 		},
-		"forbidden": {
-			reason: "the permission may be granted while the job has time",
-			err:    apierrors.NewForbidden(resource, "a", errors.New("no")), text: "forbidden",
-		},
+		"a permission may come": {err: apierrors.NewForbidden(resource, "a", errors.New("no")), text: "forbidden"},
 		// Rule (manifest.md#managed-resources): A refusal with the reason `Invalid` fails the job at once.
-		"invalid": {
-			reason: "the object is wrong", err: apierrors.NewInvalid(schema.GroupKind{Kind: "A"}, "a", nil), codes: config,
-			text: "invalid",
-		},
+		"invalid": {err: apierrors.NewInvalid(schema.GroupKind{Kind: "A"}, "a", nil), code: wrong, text: "invalid"},
 		// Rule (manifest.md#managed-resources): A refusal with the reason `BadRequest` fails the job at once.
-		"bad request": {
-			reason: "the object is wrong", err: apierrors.NewBadRequest("cannot read it"), codes: config,
-			text: "cannot read it",
-		},
+		"bad request": {err: apierrors.NewBadRequest("cannot read it"), code: wrong, text: "cannot read it"},
 		// Rule (manifest.md#managed-resources): A denial by a webhook is retried.
-		"webhook": {
-			reason: "a denial by a webhook has the status of a bad request but may be another one next time",
-			err:    &apierrors.StatusError{ErrStatus: metav1.Status{Code: 400, Message: "denied the request"}}, text: "denied",
-		},
-		"unknown kind": {
-			reason: "the kind may be defined while the job has time", err: &meta.NoKindMatchError{}, text: "host:1",
-		},
-		"unreachable": {
-			reason: "a target that is down may come back; the URL is left out",
-			err:    &url.Error{Op: "Get", URL: "https://host:1/api/very/long", Err: errors.New("connection refused")},
-			text:   "cannot reach target cluster host:1: connection refused", silent: true,
-		},
+		"a webhook may be another one next time": {err: denied, code: retried, text: "denied"},
+		"the kind may be defined":                {err: &meta.NoKindMatchError{}, text: "host:1"},
+		// The URL is left out.
+		"unreachable": {err: refused, text: "cannot reach target cluster host:1: connection refused", silent: true},
 		"late": {
-			reason: "a target without the end of an answer may come back", err: apiserver.LateError{After: time.Second},
+			err:  apiserver.LateError{After: time.Second},
 			text: "cannot reach target cluster host:1: no answer for 1s", silent: true,
 		},
 		"busy": {
-			reason: "a target may ask for a pause", err: &apiserver.BusyError{After: time.Minute, Code: 429},
-			text: "target cluster host:1: it asks to wait 1m0s (HTTP 429)", silent: true,
+			err:  &apiserver.BusyError{After: time.Minute, Code: 429},
+			text: "target cluster host:1: it asks to wait 1m0s (HTTP 429)", silent: true, pause: time.Minute,
 		},
-		"canceled": {reason: "an end of the call is not the target's fault", err: context.Canceled, text: "context canceled"},
-		"not found": {
-			reason: "a missing namespace may come",
-			err:    apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "a"), text: "not found",
+		"the end of the call is not the target's fault": {err: context.Canceled, text: "context canceled"},
+		"a missing namespace may come": {
+			err: apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "a"), text: "not found",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := target.Explain("host:1", fmt.Errorf("outer: %w", c.err))
-			if diff := cmp.Diff(c.codes, sdk.Codes(got)); diff != "" {
-				t.Errorf("%s: codes: -want +got:\n%s", c.reason, diff)
+			var codes []v1alpha1.ErrorCode
+			if c.code != retried {
+				codes = append(codes, c.code)
+			}
+			if diff := cmp.Diff(codes, sdk.Codes(got)); diff != "" {
+				t.Errorf("codes: -want +got:\n%s", diff)
 			}
 			if !strings.Contains(got.Error(), c.text) || strings.Contains(got.Error(), "very/long") {
-				t.Errorf("%s: got %q", c.reason, got)
+				t.Errorf("got %q", got)
 			}
-			if !errors.Is(got, c.err) && !strings.Contains(name, "unreachable") {
-				t.Errorf("%s: the cause is lost", c.reason)
+			if !errors.Is(got, c.err) && name != "unreachable" {
+				t.Error("the cause is lost")
 			}
-			if known := new(sdk.Error); errors.As(got, &known) && known.TargetSilent != c.silent {
-				t.Errorf("%s: expected a silent target: %t", c.reason, c.silent)
-			} else if name == "busy" && known.RetryAfter != time.Minute {
-				t.Errorf("%s: expected the pause of the target, but found %s", c.reason, known.RetryAfter)
+			known, ok := errors.AsType[*sdk.Error](got)
+			if ok && (known.TargetSilent != c.silent || known.RetryAfter != c.pause) {
+				t.Errorf("expected a silent target: %t, and the pause %s, but found %#v", c.silent, c.pause, known)
 			}
 		})
 	}
@@ -133,42 +119,26 @@ func TestWithWaysOut(t *testing.T) {
 	unreachable := target.Explain(
 		"host:1", &url.Error{Op: "Get", URL: "https://host:1", Err: errors.New("connection refused")},
 	)
+	gone := &sdk.Error{Reason: sdk.ReasonTargetMissing, Err: errors.New("missing")}
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "a", errors.New("no"))
 	for name, c := range map[string]struct {
-		reason string
-		err    error
-		want   bool
+		err  error
+		want bool
 	}{
-		"unreachable": {
-			reason: "the cluster may be gone for good", err: fmt.Errorf("delete ConfigMap a/b: %w", unreachable),
-			want: true,
-		},
-		"unauthorized": {
-			reason: "the credentials may be gone for good", err: target.Explain("host:1", apierrors.NewUnauthorized("no")),
-			want: true,
-		},
-		"no target": {
-			reason: "the Target may be gone for good",
-			err:    &sdk.Error{Reason: sdk.ReasonTargetMissing, Err: errors.New("missing")}, want: true,
-		},
-		"one object": {
-			reason: "a target that refuses one object is there",
-			err: target.Explain(
-				"host:1", apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "a", errors.New("no")),
-			),
-		},
-		"another error": {reason: "what it means is not known here", err: context.Canceled},
+		"the cluster may be gone for good":           {fmt.Errorf("delete ConfigMap a/b: %w", unreachable), true},
+		"the credentials may be gone for good":       {target.Explain("host:1", apierrors.NewUnauthorized("no")), true},
+		"the Target may be gone for good":            {gone, true},
+		"a target that refuses one object is there":  {target.Explain("host:1", forbidden), false},
+		"what another error means is not known here": {context.Canceled, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := target.WithWaysOut(c.err)
-			if strings.Contains(got.Error(), wayOut) != c.want {
-				t.Errorf("%s: got %q", c.reason, got)
-			}
-			if !errors.Is(got, c.err) {
-				t.Errorf("%s: the cause is lost", c.reason)
+			if strings.Contains(got.Error(), wayOut) != c.want || !errors.Is(got, c.err) {
+				t.Errorf("expected a way out: %t, but got %q", c.want, got)
 			}
 			if diff := cmp.Diff(sdk.Codes(c.err), sdk.Codes(got)); diff != "" {
-				t.Errorf("%s: codes: -want +got:\n%s", c.reason, diff)
+				t.Errorf("codes: -want +got:\n%s", diff)
 			}
 		})
 	}

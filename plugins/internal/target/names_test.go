@@ -10,7 +10,7 @@ import (
 
 func TestMappingByName(t *testing.T) {
 	t.Parallel()
-	client := newTestClient(t, &apiServer{groups: map[string][]metav1.APIResource{
+	client := clientOf(t, &apiServer{groups: map[string][]metav1.APIResource{
 		"example.org/v2": {
 			{Name: "fishes/status", Kind: "Fish"},
 			{Name: "fishes", SingularName: "fish", Kind: "Fish", Namespaced: true},
@@ -19,27 +19,20 @@ func TestMappingByName(t *testing.T) {
 		"other.org/v1": {{Name: "gadgets", SingularName: "gadget", Kind: "Gadget"}},
 	}})
 	for _, c := range []struct {
-		reason               string
-		group, version, name string
-		kind, wantVersion    string
+		reason, group, version, name string
+		kind                         string // empty for an unknown one
 	}{
-		{reason: "the kind itself", group: "example.org", version: "v2", name: "Fish", kind: "Fish", wantVersion: "v2"},
-		{reason: "the plural", group: "example.org", version: "v2", name: "fishes", kind: "Fish", wantVersion: "v2"},
-		{reason: "the singular", group: "example.org", version: "v2", name: "fish", kind: "Fish", wantVersion: "v2"},
-		{reason: "any case", group: "example.org", version: "v2", name: "FiShEs", kind: "Fish", wantVersion: "v2"},
-		{
-			reason: "a version that is not served", group: "example.org", version: "v1", name: "fishes", kind: "Fish",
-			wantVersion: "v2",
-		},
-		{reason: "no version", group: "example.org", name: "fishes", kind: "Fish", wantVersion: "v2"},
-		{
-			reason: "no singular name is served", group: "example.org", version: "v2", name: "oldie", kind: "Oldie",
-			wantVersion: "v2",
-		},
-		{reason: "no name is not a name", group: "example.org", version: "v2"},
-		{reason: "another group", group: "other.org", version: "v1", name: "fishes"},
-		{reason: "a subresource", group: "example.org", version: "v2", name: "fishes/status"},
-		{reason: "unknown", group: "example.org", version: "v2", name: "Fishs"},
+		{"the kind itself", "example.org", "v2", "Fish", "Fish"},
+		{"the plural", "example.org", "v2", "fishes", "Fish"},
+		{"the singular", "example.org", "v2", "fish", "Fish"},
+		{"any case", "example.org", "v2", "FiShEs", "Fish"},
+		{"a version that is not served", "example.org", "v1", "fishes", "Fish"},
+		{"no version", "example.org", "", "fishes", "Fish"},
+		{"no singular name is served", "example.org", "v2", "oldie", "Oldie"},
+		{"no name is not a name", "example.org", "v2", "", ""},
+		{"another group", "other.org", "v1", "fishes", ""},
+		{"a subresource", "example.org", "v2", "fishes/status", ""},
+		{"unknown", "example.org", "v2", "Fishs", ""},
 	} {
 		kind, m, err := client.MappingByName(t.Context(), gvk(c.group, c.version, c.name), time.Now())
 		if c.kind == "" {
@@ -48,11 +41,9 @@ func TestMappingByName(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || kind != gvk(c.group, c.wantVersion, c.kind) {
-			t.Errorf("%s: expected %s in %s, but found %v and %v", c.reason, c.kind, c.wantVersion, kind, err)
-		}
-		if m.Resource.Version != c.wantVersion || m.Resource.Group != c.group || m.Namespaced != (c.kind == "Fish") {
-			t.Errorf("%s: expected the mapping of %s, but found %v", c.reason, kind, m)
+		if err != nil || kind != gvk(c.group, "v2", c.kind) || m.Resource.Version != "v2" || m.Resource.Group != c.group ||
+			m.Namespaced != (c.kind == "Fish") {
+			t.Errorf("%s: expected %s in v2, but found %v, %v and %v", c.reason, c.kind, kind, m, err)
 		}
 	}
 }
@@ -67,9 +58,9 @@ func TestNamesInSeveralVersions(t *testing.T) {
 		{GroupVersion: "example.org.elsewhere/v1", APIResources: []metav1.APIResource{{Name: "others", Kind: "Other"}}},
 	})
 	for _, c := range []struct{ reason, version, name, want string }{
-		{reason: "the version that is asked for", version: "v1", name: "widgets", want: "v1"},
-		{reason: "the preferred one", version: "v3", name: "widget", want: "v2"},
-		{reason: "the only one", version: "v2", name: "gadgets", want: "v1"},
+		{"the version that is asked for", "v1", "widgets", "v1"},
+		{"the preferred one", "v3", "widget", "v2"},
+		{"the only one", "v2", "gadgets", "v1"},
 	} {
 		kind, m, ok := k.named(gvk("example.org", c.version, c.name))
 		if !ok || kind.Version != c.want || m.Resource.Version != c.want {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,16 +26,6 @@ var configMaps = Mapping{Resource: schema.GroupVersionResource{Version: "v1", Re
 func get(ctx context.Context, c *Client, name string) error {
 	_, err := c.Objects(configMaps, "ns").Get(ctx, name, metav1.GetOptions{})
 	return err
-}
-
-func mustGet(t *testing.T, cache *Cache, server string) *Client {
-	t.Helper()
-	kubeconfig := strings.Replace(string(kubeconfigFor(server)), `"server"`, `"insecure-skip-tls-verify":true,"server"`, 1)
-	client, err := cache.Get([]byte(kubeconfig))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
 }
 
 // silentServer starts a server that never answers: it takes requests, or connections alone.
@@ -67,9 +58,9 @@ func TestSilentTarget(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			client := mustGet(t, NewCache("test", func(s *settings) {
-				s.timeouts = timeouts{Timeouts: apiserver.Timeouts{Connect: 100 * time.Millisecond, Answer: 200 * time.Millisecond}}
-			}), silentServer(t, c.requests, c.http2))
+			limits := apiserver.Timeouts{Connect: 100 * time.Millisecond, Answer: 200 * time.Millisecond}
+			cache := NewCache("test", func(s *settings) { s.timeouts = timeouts{Timeouts: limits} })
+			client := mustGet(t, cache, silentServer(t, c.requests, c.http2))
 			for what, ask := range map[string]func() error{
 				"the cluster": func() error { _, err := client.Cluster(t.Context(), time.Now()); return err },
 				"a kind": func() error {
@@ -79,12 +70,9 @@ func TestSilentTarget(t *testing.T) {
 				"an object": func() error { return get(t.Context(), client, "a") },
 			} {
 				err := ask()
-				var explained *sdk.Error
-				if !errors.As(Explain(client.Host, err), &explained) || explained.Reason != ReasonUnreachable {
-					t.Errorf("%s: expected the reason %s, but found %v", what, ReasonUnreachable, err)
-				}
-				if !ConcernsAll(t.Context(), err) {
-					t.Errorf("%s: expected an error against further requests, but found %v", what, err)
+				explained, ok := errors.AsType[*sdk.Error](Explain(client.Host, err))
+				if !ok || explained.Reason != ReasonUnreachable || !ConcernsAll(t.Context(), err) {
+					t.Errorf("%s: expected %s, and an error against all requests, but found %v", what, ReasonUnreachable, err)
 				}
 			}
 		})
@@ -117,23 +105,16 @@ func TestSharedAnswer(t *testing.T) {
 	if err := <-left; !errors.Is(err, context.Canceled) {
 		t.Errorf("expected no wait after the end of the context, but found %v", err)
 	}
-	type answer struct {
-		value int
-		err   error
-	}
-	answers := make(chan answer)
+	var callers sync.WaitGroup
 	for range 3 {
-		go func() {
-			value, err := s.get(t.Context(), began, time.Hour, ask)
-			answers <- answer{value, err}
-		}()
+		callers.Go(func() {
+			if value, err := s.get(t.Context(), began, time.Hour, ask); value != 7 || err != nil {
+				t.Errorf("expected the answer, but found %d and %v", value, err)
+			}
+		})
 	}
 	close(answered)
-	for range 3 {
-		if a := <-answers; a != (answer{value: 7}) {
-			t.Errorf("expected the answer, but found %v", a)
-		}
-	}
+	callers.Wait()
 	if n := asked.Load(); n != 1 {
 		t.Errorf("expected one question, but found %d", n)
 	}
@@ -146,29 +127,16 @@ func TestSharedAnswer(t *testing.T) {
 	}
 }
 
-// boundedClient is a client of a server that answers as it is told.
-func boundedClient(t *testing.T, wait time.Duration, answer http.HandlerFunc) *Client {
-	t.Helper()
-	server := httptest.NewTLSServer(answer)
-	t.Cleanup(func() {
-		server.CloseClientConnections()
-		server.Close()
-	})
-	return mustGet(t, NewCache("test", func(s *settings) {
-		s.timeouts = timeouts{Timeouts: apiserver.Timeouts{Connect: time.Minute, Answer: wait}}
-	}), server.URL)
-}
-
 // TestTargetThatSaysNothing: the error of a target that refuses without a word says what it answers.
 func TestTargetThatSaysNothing(t *testing.T) {
 	t.Parallel()
-	client := boundedClient(t, time.Minute, func(w http.ResponseWriter, _ *http.Request) {
+	client := clientOf(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusTooManyRequests)
 		_, _ = io.WriteString(
 			w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"TooManyRequests","code":429}`,
 		)
-	})
+	}))
 	err := Explain(client.Host, get(t.Context(), client, "a"))
 	if err == nil || !strings.Contains(err.Error(), "it asks to wait (HTTP 429)") {
 		t.Errorf("found %v", err)

@@ -18,8 +18,9 @@ import (
 const labelSelector = owner.Label
 
 // reflect reports the changes of the selected objects until the context ends. After each failure it tries again, with
-// a pause growing to a minute.
-func reflect(ctx context.Context, key streamKey, selected metav1.ListOptions, told *told, logger logr.Logger) {
+// a pause growing to a minute. The reasons are not logged, as nothing depends on watches.
+func reflect(ctx context.Context, key streamKey, selected metav1.ListOptions, told *told) {
+	logger := logr.Discard()
 	ctx = klog.NewContext(ctx, logger)
 	objects := key.client.Metadata(key.mapping, key.namespace)
 	selectIn := func(options metav1.ListOptions) metav1.ListOptions {

@@ -2,11 +2,9 @@ package watch
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -17,8 +15,8 @@ import (
 )
 
 const (
-	// DefaultMaxPerTarget is the greatest number of watches on one target without MaxPerTarget.
-	DefaultMaxPerTarget = 100
+	// maxPerTarget is the greatest number of watches on one target. Objects beyond it are not watched.
+	maxPerTarget = 100
 
 	// DefaultPause is the least time between two wake-ups of an item without Pause.
 	DefaultPause = 500 * time.Millisecond
@@ -55,7 +53,6 @@ type Set struct {
 	clock        clock.Clock
 	maxPerTarget int
 	pause        time.Duration
-	logger       logr.Logger
 
 	// running is held by Run.
 	running chan struct{}
@@ -93,9 +90,6 @@ type follow struct {
 // Option sets up a Set.
 type Option func(*Set)
 
-// MaxPerTarget bounds the watches on each target. Objects beyond it are not watched; zero turns watching off.
-func MaxPerTarget(n int) Option { return func(s *Set) { s.maxPerTarget = n } }
-
 // Pause sets the least time between two wake-ups of an item, so that an object with constant changes does not keep
 // workers busy.
 func Pause(least time.Duration) Option { return func(s *Set) { s.pause = least } }
@@ -103,18 +97,12 @@ func Pause(least time.Duration) Option { return func(s *Set) { s.pause = least }
 // WithClock replaces the clock.
 func WithClock(clk clock.Clock) Option { return func(s *Set) { s.clock = clk } }
 
-// WithLogger gives the logger the reasons of failed watches. The default is silence, as nothing depends on watches.
-func WithLogger(logger *slog.Logger) Option {
-	return func(s *Set) { s.logger = logr.FromSlogHandler(logger.Handler()) }
-}
-
 // New returns a Set without followed objects. It watches during Run.
 func New(opts ...Option) *Set {
 	s := &Set{
 		clock:        clock.RealClock{},
-		maxPerTarget: DefaultMaxPerTarget,
+		maxPerTarget: maxPerTarget,
 		pause:        DefaultPause,
-		logger:       logr.Discard(),
 		running:      make(chan struct{}, 1),
 		kick:         make(chan struct{}, 1),
 		items:        map[types.NamespacedName]*item{},

@@ -107,7 +107,7 @@ func (s *Set) start(ctx context.Context, st *stream, streams *sync.WaitGroup) {
 	if st.key.name != "" {
 		options = metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, st.key.name).String()}
 	}
-	streams.Go(func() { reflect(ctx, st.key, options, told, s.logger) })
+	streams.Go(func() { reflect(ctx, st.key, options, told) })
 }
 
 // stop waits for the goroutines of the streams after the end of their context, and makes the streams ready for

@@ -1,12 +1,10 @@
 package watch
 
 import (
-	"bytes"
 	"io"
-	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,29 +13,10 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// buffer is a writer for several goroutines.
-type buffer struct {
-	mu   sync.Mutex
-	data bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.data.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.data.String()
-}
-
 // TestForbidden may watch ConfigMaps and not Secrets, until it is allowed.
 func TestForbidden(t *testing.T) {
 	t.Parallel()
-	log := &buffer{}
-	w := newWorld(t, WithLogger(slog.New(slog.NewTextHandler(log, nil))))
+	w := newWorld(t)
 	access, _ := w.ServiceAccount("watcher", mayWatch("configmaps"))
 	w.client = w.Client(access)
 	w.create(configMaps, "o", labels)
@@ -45,7 +24,9 @@ func TestForbidden(t *testing.T) {
 	w.run()
 	w.follow("allowed", w.seen(configMaps, "o"))
 	w.follow("forbidden", w.seen(secrets, "o"))
-	w.Eventually("the refusal", func() bool { return strings.Contains(log.String(), "secrets is forbidden") })
+	w.Eventually("an attempt", func() bool {
+		return slices.ContainsFunc(w.Requests.Steps(), func(step string) bool { return strings.Contains(step, "secrets") })
+	})
 	w.touch(secrets, "o")
 	w.touch(configMaps, "o")
 	w.mustWake("allowed")
@@ -65,24 +46,32 @@ func mayWatch(resource string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{resource}, Verbs: []string{"list", "watch"}}
 }
 
-// TestServerAway has the API server restart while objects change and go.
-func TestServerAway(t *testing.T) {
-	t.Parallel()
+// brokenWorld has two items that follow an object each, "changed" and "deleted", by way of a proxy. Its time is that
+// of reconnections only. While the connections are broken, it does as the names say.
+func brokenWorld(t *testing.T) (w *world, whileBroken func()) {
+	t.Helper()
 	p := newProxy(t)
-	// The time that passes is that of the reconnection only.
-	w := newWorldOn(t, p.config(), WithClock(clocktesting.NewFakeClock(time.Now())))
-	w.create(configMaps, "changed", labels)
-	w.create(configMaps, "deleted", labels)
+	w = newWorldOn(t, p.config(), WithClock(clocktesting.NewFakeClock(time.Now())))
 	w.run()
 	for _, name := range []string{"changed", "deleted"} {
+		w.create(configMaps, name, labels)
 		w.follow(name, w.seen(configMaps, name))
 	}
 	w.waitForSync(1)
-	p.down()
-	w.touch(configMaps, "changed")
-	w.Delete(configMaps.Resource, "deleted")
-	w.mustNotHaveWoken()
-	p.up()
+	return w, func() {
+		p.down()
+		w.touch(configMaps, "changed")
+		w.Delete(configMaps.Resource, "deleted")
+		w.mustNotHaveWoken()
+		p.up()
+	}
+}
+
+// TestServerAway has the API server restart while objects change and go.
+func TestServerAway(t *testing.T) {
+	t.Parallel()
+	w, whileBroken := brokenWorld(t)
+	whileBroken()
 	w.mustWakeAll("changed", "deleted")
 }
 
@@ -92,28 +81,15 @@ func TestExpiredResourceVersion(t *testing.T) {
 	const expired = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old",` +
 		`"reason":"Expired","code":410}`
 	for name, c := range map[string]struct {
-		reason string
 		status int
 		body   string
 	}{
-		"answer": {reason: "the watch is refused", status: http.StatusGone, body: expired},
-		"event": {
-			reason: "the watch begins, and then ends with an error", status: http.StatusOK,
-			body: `{"type":"ERROR","object":` + expired + `}`,
-		},
+		"the watch is refused":                          {http.StatusGone, expired},
+		"the watch begins, and then ends with an error": {http.StatusOK, `{"type":"ERROR","object":` + expired + `}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newProxy(t)
-			w := newWorldOn(t, p.config(), WithClock(clocktesting.NewFakeClock(time.Now())))
-			for _, name := range []string{"changed", "deleted"} {
-				w.create(configMaps, name, labels)
-			}
-			w.run()
-			for _, name := range []string{"changed", "deleted"} {
-				w.follow(name, w.seen(configMaps, name))
-			}
-			w.waitForSync(1)
+			w, whileBroken := brokenWorld(t)
 			answered := make(chan struct{})
 			var once atomic.Bool
 			w.Requests.Answer(func(r *http.Request) (*http.Response, error) {
@@ -123,10 +99,7 @@ func TestExpiredResourceVersion(t *testing.T) {
 				defer close(answered)
 				return answer(r, c.status, c.body), nil
 			})
-			p.down()
-			w.touch(configMaps, "changed")
-			w.Delete(configMaps.Resource, "deleted")
-			p.up()
+			whileBroken()
 			<-answered
 			w.mustWakeAll("changed", "deleted")
 		})

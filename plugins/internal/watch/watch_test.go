@@ -14,44 +14,26 @@ import (
 
 func TestWakeUps(t *testing.T) {
 	t.Parallel()
+	const labelled, named = "configmaps", "configmaps o"
+	touch := func(w *world) { w.touch(configMaps, "o") }
+	remove := func(w *world) { w.Delete(configMaps.Resource, "o") }
+	replace := func(w *world) { remove(w); w.create(configMaps, "o", labels) }
+	unlabel := func(w *world) { w.Patch(configMaps.Resource, "o", `{"metadata":{"labels":null}}`) }
+	create := func(w *world) { w.create(configMaps, "o", nil) }
 	for name, c := range map[string]struct {
-		reason string
-		labels map[string]string
 		// created tells that the object exists when it is seen.
 		created bool
+		labels  map[string]string
 		change  func(*world)
-		// streams that tell about the object in the end.
-		streams []string
+		stream  string // that tells about the object
 	}{
-		"changed": {
-			reason: "the usual case", labels: labels, created: true, change: func(w *world) { w.touch(configMaps, "o") },
-			streams: []string{"configmaps"},
-		},
-		"deleted": {
-			reason: "gone is a change", labels: labels, created: true,
-			change: func(w *world) { w.Delete(configMaps.Resource, "o") }, streams: []string{"configmaps"},
-		},
-		"replaced": {
-			reason: "another object of the name is a change", labels: labels, created: true, streams: []string{"configmaps"},
-			change: func(w *world) { w.Delete(configMaps.Resource, "o"); w.create(configMaps, "o", labels) },
-		},
-		"loses label": {
-			reason: "another client takes the label away", labels: labels, created: true, streams: []string{"configmaps"},
-			change: func(w *world) { w.Patch(configMaps.Resource, "o", `{"metadata":{"labels":null}}`) },
-		},
-		"created": {
-			reason: "an object that others create has no label", change: func(w *world) { w.create(configMaps, "o", nil) },
-			streams: []string{"configmaps o"},
-		},
-		"unlabelled, changed": {
-			reason: "a custom check looks at objects of others", created: true,
-			change:  func(w *world) { w.touch(configMaps, "o") },
-			streams: []string{"configmaps o"},
-		},
-		"unlabelled, deleted": {
-			reason: "and so may an export", created: true, change: func(w *world) { w.Delete(configMaps.Resource, "o") },
-			streams: []string{"configmaps o"},
-		},
+		"changed":             {true, labels, touch, labelled},
+		"deleted":             {true, labels, remove, labelled},
+		"replaced":            {true, labels, replace, labelled},
+		"loses label":         {true, labels, unlabel, labelled}, // by another client
+		"created":             {false, nil, create, named},       // by others, without a label
+		"unlabelled, changed": {true, nil, touch, named},         // as a custom check may look at objects of others
+		"unlabelled, deleted": {true, nil, remove, named},        // and so may an export
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -69,10 +51,8 @@ func TestWakeUps(t *testing.T) {
 				seen := prepare(w, c.created, c.labels)
 				w.run()
 				w.follow("item", seen)
-				w.waitForSync(len(c.streams))
-				if diff := cmp.Diff(c.streams, w.streams()); diff != "" {
-					t.Errorf("%s: streams: -want +got:\n%s", c.reason, diff)
-				}
+				w.waitForSync(1)
+				w.mustStream(c.stream)
 				w.mustNotHaveWoken()
 				c.change(w)
 				w.mustWake("item")
@@ -83,7 +63,7 @@ func TestWakeUps(t *testing.T) {
 				seen := prepare(w, c.created, c.labels)
 				w.run()
 				w.follow("other", seen)
-				w.waitForSync(len(c.streams))
+				w.waitForSync(1)
 				c.change(w)
 				w.mustWake("other")
 				w.follow("item", seen)
@@ -197,17 +177,13 @@ func (w *world) stepUntilWoken(clock *clocktesting.FakeClock, step time.Duration
 func TestStreamsEnd(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakeClock(time.Now())
-	w := newWorld(t, WithClock(clock), MaxPerTarget(2))
+	w := newWorld(t, WithClock(clock), func(s *Set) { s.maxPerTarget = 2 })
 	w.run()
 	w.follow("item", w.absent(configMaps, "a"), w.absent(configMaps, "b"), w.absent(configMaps, "c"))
 	w.waitForSync(2)
-	if diff := cmp.Diff([]string{"configmaps a", "configmaps b"}, w.streams()); diff != "" {
-		t.Errorf("streams: -want +got:\n%s", diff)
-	}
+	w.mustStream("configmaps a", "configmaps b")
 	w.follow("item", w.absent(configMaps, "c"))
-	if got := w.streams(); len(got) != 2 {
-		t.Errorf("expected two streams, as many as there may be, but found %v", got)
-	}
+	w.mustStream("configmaps a", "configmaps b")
 	w.follow("item", w.absent(configMaps, "a"))
 	clock.Step(grace - 1)
 	w.waitForSync(2)
@@ -309,12 +285,12 @@ func TestNewer(t *testing.T) {
 		reason, version, seen string
 		want                  bool
 	}{
-		{reason: "the same", version: "9", seen: "9"},
-		{reason: "numbers, not texts", version: "10", seen: "9", want: true},
-		{reason: "an API server that is behind", version: "9", seen: "10"},
-		{reason: "it did not exist", version: "9", seen: "", want: true},
-		{reason: "no order, but different", version: "a", seen: "b", want: true},
-		{reason: "no order, and the same", version: "a", seen: "a"},
+		{"the same", "9", "9", false},
+		{"numbers, not texts", "10", "9", true},
+		{"an API server that is behind", "9", "10", false},
+		{"it did not exist", "9", "", true},
+		{"no order, but different", "a", "b", true},
+		{"no order, and the same", "a", "a", false},
 	} {
 		if got := newer(c.version, c.seen); got != c.want {
 			t.Errorf("%s: expected %t, but found %t", c.reason, c.want, got)

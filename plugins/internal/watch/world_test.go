@@ -141,14 +141,7 @@ func (w *world) touch(m target.Mapping, name string) {
 // mustWake waits for the wake-up of an item, before any other.
 func (w *world) mustWake(item string) {
 	w.Helper()
-	select {
-	case woken := <-w.wakeUps:
-		if woken != item {
-			w.Fatalf("expected %q to be woken, but found %q", item, woken)
-		}
-	case <-time.After(30 * time.Second):
-		w.Fatalf("%q was not woken", item)
-	}
+	w.mustWakeAll(item)
 }
 
 // mustWakeAll waits for the wake-ups of the items, in any order.
@@ -163,9 +156,8 @@ func (w *world) mustWakeAll(items ...string) {
 			w.Fatalf("expected %v to be woken, but found only %v", items, woken)
 		}
 	}
-	slices.Sort(woken)
-	if !slices.Equal(woken, items) {
-		w.Errorf("expected %v to be woken, but found %v", items, woken)
+	if slices.Sort(woken); !slices.Equal(woken, items) {
+		w.Fatalf("expected %v to be woken, but found %v", items, woken)
 	}
 }
 
@@ -204,6 +196,13 @@ func (w *world) streams() []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+func (w *world) mustStream(want ...string) {
+	w.Helper()
+	if got := w.streams(); !slices.Equal(got, want) {
+		w.Errorf("expected the streams %v, but found %v", want, got)
+	}
 }
 
 // counts returns how many watches and requests of all kinds there were.

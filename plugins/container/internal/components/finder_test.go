@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -39,7 +38,13 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	r := chartserver.StartRegistry(t, chartserver.Options{Auth: chartserver.Basic, User: user, Password: password})
+	return newWorldAt(t, chartserver.StartRegistry(t, withLogin))
+}
+
+var withLogin = chartserver.Options{Auth: chartserver.Basic, User: user, Password: password}
+
+func newWorldAt(t *testing.T, r *chartserver.Registry) *world {
+	t.Helper()
 	fetcher, err := fetch.New(fetch.Config{
 		Dir: t.TempDir(), UserAgent: "test", Registries: []fetch.Registry{{Host: r.Host(), CAData: r.CA()}},
 	})
@@ -145,6 +150,22 @@ func shopWith(r written.Resource) written.Version {
 	return written.Version{Name: shop, Version: version, Resources: []written.Resource{r}}
 }
 
+// shopOf is the shop without resources.
+func shopOf(references ...written.Reference) written.Version {
+	return written.Version{Name: shop, Version: version, References: references}
+}
+
+// referenceTo has the descriptor with it if it is inline.
+func referenceTo(name string, v written.Version, inline *written.Version) written.Reference {
+	return written.Reference{Name: name, Component: v.Name, Version: v.Version, Inline: inline}
+}
+
+// at is the world with another place in its registry.
+func (w *world) at(name string) *world {
+	prefix := strings.NewReplacer(" ", "-", ",", "").Replace(name)
+	return &world{Place: written.Place{Registry: w.Registry, Prefix: prefix}, finder: w.finder}
+}
+
 // TestBlueprints: a blueprint is found in each form.
 // Rule (container.md#components): A blueprint of a component is found in each form.
 func TestBlueprints(t *testing.T) {
@@ -159,16 +180,14 @@ func TestBlueprints(t *testing.T) {
 		"artifact set":  {Content: blueprint, MediaType: written.BlueprintTar, Stored: written.AsDots},
 		"index variant": {Content: blueprint, MediaType: written.BlueprintTar, Stored: written.AsManifest},
 	} {
-		w := &world{Place: written.Place{Registry: w.Registry, Prefix: strings.ReplaceAll(name, " ", "-")}, finder: w.finder}
+		w := w.at(name)
 		w.Push(t, shopWith(r))
 		found, err := w.find(t, "blueprint", refTo(t, w.Context()), nil)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if paths := slices.Sorted(maps.Keys(found.Files)); !slices.Equal(paths, []string{
-			"blueprint.yaml", "charts/shop/values.yaml",
-		}) ||
+		if found.Files["blueprint.yaml"] == nil || len(found.Files) != 2 ||
 			string(found.Files["charts/shop/values.yaml"]) != "a: b" {
 			t.Errorf("%s: found the files %q", name, found.Files)
 		}
@@ -184,34 +203,28 @@ func TestDescriptors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	leaf := written.Version{Name: "example.com/leaf", Version: "1.0.0", Schema: written.SchemaV3}
-	again := written.Reference{Name: "again", Component: shop, Version: version} // a circle
+	again := referenceTo("again", shopOf(), nil) // a circle
 	middle := written.Version{
-		Name: store, Version: "2.0.0+x",
-		References: []written.Reference{{Name: "leaf", Component: leaf.Name, Version: leaf.Version}, again},
+		Name: store, Version: "2.0.0+x", References: []written.Reference{referenceTo("leaf", leaf, nil), again},
 	}
-	root := written.Version{Name: shop, Version: version, References: []written.Reference{
-		{Name: "store", Component: store, Version: middle.Version}, {
-			Name: "leaf", Component: leaf.Name, Version: leaf.Version,
-		},
-	}}
+	root := shopOf(referenceTo("store", middle, nil), referenceTo("leaf", leaf, nil))
 	for _, v := range []written.Version{leaf, middle, root} {
 		w.Push(t, v)
 	}
 	text := func(v written.Version) string { return string(toJSON(t, v.Descriptor())) }
-	withContext, labelled := root, root
+	withContext := root
 	withContext.RepositoryContexts = []map[string]any{{"type": "CommonTransportFormat", "filePath": "x"}, w.Context()}
 	middleInline := middle
-	middleInline.References = []written.Reference{
-		{Name: "leaf", Component: leaf.Name, Version: leaf.Version, Inline: &leaf},
-	}
-	labelled.References = []written.Reference{
-		{Name: "store", Component: store, Version: middle.Version, Inline: &middleInline},
-	}
+	middleInline.References = []written.Reference{referenceTo("leaf", leaf, &leaf)}
+	labelled := shopOf(referenceTo("store", middle, &middleInline))
 	tree := map[string]any{"type": "inline/v1", "compDescDirPath": "descriptors", "fileSystem": map[string]any{
 		"descriptors": map[string]any{
 			"a.yaml": text(root), "b": map[string]any{"b.yaml": text(middle)}, "c.yaml": text(leaf), "x": "text",
 		},
 	}}
+	noVersion := &containerv1alpha1.ComponentDescriptor{
+		Inline: []byte(`{"meta": {"schemaVersion": "v2"}, "component": {"name": "example.com/shop"}}`),
+	}
 	all := []string{"example.com/leaf 1.0.0", shop + " " + version, store + " 2.0.0+x"}
 	for name, c := range map[string]struct {
 		descriptor *containerv1alpha1.ComponentDescriptor
@@ -224,12 +237,7 @@ func TestDescriptors(t *testing.T) {
 		"inline, own context": {inlineOf(t, withContext), nil, all, ""},
 		"inline, Context":     {inlineOf(t, root), w.Context(), all, ""},
 		"inline, labels":      {inlineOf(t, labelled), nil, all, ""},
-		"inline, no version": {
-			&containerv1alpha1.ComponentDescriptor{
-				Inline: []byte(`{"meta": {"schemaVersion": "v2"}, "component": {"name": "example.com/shop"}}`),
-			},
-			w.Context(), []string{shop + " "}, "",
-		},
+		"inline, no version":  {noVersion, w.Context(), []string{shop + " "}, ""},
 		"inline, nowhere": {
 			inlineOf(t, root), nil, all[1:2], "ComponentsLeftOut: component descriptor of example.com/shop 1.2.3",
 		},
@@ -271,12 +279,10 @@ func TestInlineBlueprints(t *testing.T) {
 func TestFindRefuses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	many := written.Version{Name: shop, Version: version}
+	many := shopOf()
 	for i := range 1001 {
-		many.References = append(many.References, written.Reference{
-			Name: fmt.Sprintf("ref-%d", i), Component: "example.com/leaf", Version: fmt.Sprintf("1.0.%d", i),
-			Inline: &written.Version{Name: "example.com/leaf", Version: fmt.Sprintf("1.0.%d", i)},
-		})
+		leaf := written.Version{Name: "example.com/leaf", Version: fmt.Sprintf("1.0.%d", i)}
+		many.References = append(many.References, referenceTo(fmt.Sprintf("ref-%d", i), leaf, &leaf))
 	}
 	blob := func(content []byte) written.Version {
 		return shopWith(written.Resource{Content: content, MediaType: written.BlueprintTar})
@@ -287,86 +293,57 @@ func TestFindRefuses(t *testing.T) {
 	wrong.Resources[0].Digest = written.WrongDigest
 	aliases := "x: &a " + strings.Repeat("y", 1000) + "\nz: [" + strings.Repeat("*a,", 3000) + "]"
 	bomb := written.Gzip(written.Blueprint(map[string]string{"a": strings.Repeat("\x00", 33<<20)}))
+	in := func(files map[string]any) *containerv1alpha1.ComponentDescriptor {
+		return refTo(t, map[string]any{"type": "inline", "fileSystem": files})
+	}
+	type says = []string
+	const (
+		missing, invalid = "ComponentNotFound", "ComponentInvalid"
+		noQuotes         = "meta: {schemaVersion: v2}\ncomponent: {name: example.com/shop, version: 1.0}"
+	)
+	toStore := []written.Reference{{Name: "store", Component: store, Version: "1.0.0"}}
+	noFile := written.Blueprint(map[string]string{"../x": ""})
+	noDescriptor := &containerv1alpha1.ComponentDescriptor{Inline: []byte(`{}`)}
+	dots := &containerv1alpha1.ComponentDescriptor{
+		Reference: &containerv1alpha1.ComponentDescriptorReference{ComponentName: "../x", Version: "1"},
+	}
+	fourAliases := in(map[string]any{"a.yaml": aliases, "b.yaml": aliases, "c.yaml": aliases, "d.yaml": aliases})
+	asManifest := written.Resource{Content: blueprint, MediaType: written.BlueprintTar, Stored: written.AsManifest}
 	for name, c := range map[string]struct {
 		version    written.Version
 		descriptor *containerv1alpha1.ComponentDescriptor
 		reason     string
-		final      bool
-		says       []string
+		says       says
 	}{
-		"no component": {reason: "ComponentNotFound", says: []string{shop, version, w.Registry.Host()}},
-		"referenced, missing": {
-			version: written.Version{
-				Name: shop, Version: version,
-				References: []written.Reference{{Name: "store", Component: store, Version: "1.0.0"}},
-			},
-			reason: "ComponentNotFound", says: []string{store},
-		},
-		"no blueprint of name": {
-			version: written.Version{Name: shop, Version: version}, reason: "ComponentInvalid", final: true,
-			says: []string{`no resource "blueprint"`},
-		},
-		"chart as blueprint": {version: chart, reason: "ComponentInvalid", final: true, says: []string{`"helmChart"`}},
-		"no tar": {
-			version: blob([]byte("text")), reason: "ComponentInvalid", final: true, says: []string{"tar"},
-		},
-		"no blueprint.yaml": {
-			version: blob(written.Blueprint(map[string]string{"../x": ""})), reason: "ComponentInvalid", final: true,
-			says: []string{"../x"},
-		},
-		"unpacks to too much": {version: blob(bomb), reason: "ComponentInvalid", final: true, says: []string{"more bytes than the limit of 33554432"}},
-		"wrong digest":        {version: wrong, reason: "ComponentInvalid", final: true, says: []string{"digest"}},
-		"too many references": {version: many, reason: "ComponentInvalid", final: true, says: []string{"more than 1000"}},
-		"no descriptor": {
-			descriptor: &containerv1alpha1.ComponentDescriptor{Inline: []byte(`{}`)}, reason: "ComponentInvalid", final: true,
-			says: []string{"schema"},
-		},
-		"bad name": {
-			descriptor: &containerv1alpha1.ComponentDescriptor{
-				Reference: &containerv1alpha1.ComponentDescriptorReference{ComponentName: "../x", Version: "1"},
-			},
-			reason: "ComponentInvalid", final: true, says: []string{"componentDescriptor.ref", `"../x"`},
-		},
+		"no component":         {written.Version{}, nil, missing, says{shop, version, w.Registry.Host()}},
+		"referenced, missing":  {shopOf(toStore...), nil, missing, says{store}},
+		"no blueprint of name": {shopOf(), nil, invalid, says{`no resource "blueprint"`}},
+		"chart as blueprint":   {chart, nil, invalid, says{`"helmChart"`}},
+		"no tar":               {blob([]byte("text")), nil, invalid, says{"tar"}},
+		"no blueprint.yaml":    {blob(noFile), nil, invalid, says{"../x"}},
+		"unpacks to too much":  {blob(bomb), nil, invalid, says{"more bytes than the limit of 33554432"}},
+		"wrong digest":         {wrong, nil, invalid, says{"digest"}},
+		"too many references":  {many, nil, invalid, says{"more than 1000"}},
+		"no descriptor":        {written.Version{}, noDescriptor, invalid, says{"schema"}},
+		"bad name":             {written.Version{}, dots, invalid, says{"componentDescriptor.ref", `"../x"`}},
 		"file": {
-			descriptor: refTo(t, map[string]any{"type": "local", "filePath": "/etc"}), reason: "ComponentInvalid", final: true,
-			says: []string{"local"},
+			written.Version{}, refTo(t, map[string]any{"type": "local", "filePath": "/etc"}), invalid, says{"local"},
 		},
 		"inline, not there": {
-			descriptor: refTo(t, map[string]any{"type": "inline", "fileSystem": map[string]any{}}),
-			reason:     "ComponentInvalid", final: true, says: []string{"add a file with its descriptor"},
+			written.Version{}, in(map[string]any{}), invalid, says{"add a file with its descriptor"},
 		},
 		"inline, not readable": {
-			descriptor: refTo(t, map[string]any{
-				"type": "inline",
-				"fileSystem": map[string]any{
-					"a.yaml": "meta: {schemaVersion: v2}\ncomponent: {name: example.com/shop, version: 1.0}",
-				},
-			}),
-			reason: "ComponentInvalid", final: true, says: []string{`"a.yaml"`, "quotes"},
+			written.Version{}, in(map[string]any{"a.yaml": noQuotes}), invalid, says{`"a.yaml"`, "quotes"},
 		},
-		"inline, aliases": {
-			descriptor: refTo(t, map[string]any{
-				"type":       "inline",
-				"fileSystem": map[string]any{"a.yaml": aliases, "b.yaml": aliases, "c.yaml": aliases, "d.yaml": aliases},
-			}),
-			reason: "ComponentInvalid", final: true, says: []string{"more than 8388608 bytes"},
-		},
+		"inline, aliases": {written.Version{}, fourAliases, invalid, says{"more than 8388608 bytes"}},
 		"local manifest, nowhere": {
-			descriptor: inlineOf(t,
-				shopWith(written.Resource{Content: blueprint, MediaType: written.BlueprintTar, Stored: written.AsManifest})),
-			reason: "ComponentInvalid", final: true, says: []string{"nothing says where"},
+			written.Version{}, inlineOf(t, shopWith(asManifest)), invalid, says{"nothing says where"},
 		},
-		"local blob, nowhere": {
-			descriptor: inlineOf(t, blob(blueprint)), reason: "ComponentInvalid", final: true,
-			says: []string{"nothing says where"},
-		},
+		"local blob, nowhere": {written.Version{}, inlineOf(t, blob(blueprint)), invalid, says{"nothing says where"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := &world{
-				Place:  written.Place{Registry: w.Registry, Prefix: strings.NewReplacer(" ", "-", ",", "").Replace(name)},
-				finder: w.finder,
-			}
+			w := w.at(name)
 			if c.version.Name != "" {
 				w.Push(t, c.version)
 			}
@@ -375,32 +352,18 @@ func TestFindRefuses(t *testing.T) {
 				descriptor = refTo(t, w.Context())
 			}
 			_, err := w.find(t, "blueprint", descriptor, nil)
-			isError(t, err, c.reason, c.final, c.says...)
+			isError(t, err, c.reason, c.reason == invalid, c.says...)
 		})
 	}
-}
-
-// TestFindWithoutComponent: a blueprint is a resource of a component.
-func TestFindWithoutComponent(t *testing.T) {
-	t.Parallel()
-	_, err := newWorld(t).find(t, "blueprint", nil, nil)
-	isError(t, err, "ComponentInvalid", true, "blueprint.ref needs componentDescriptor")
+	_, err := w.find(t, "blueprint", nil, nil)
+	isError(t, err, invalid, true, "blueprint.ref needs componentDescriptor")
 }
 
 // TestFindUnauthorized: the user learns that credentials are missing.
 func TestFindUnauthorized(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	other := chartserver.StartRegistry(t, chartserver.Options{
-		Auth: chartserver.Basic, User: user, Password: password, PlainHTTP: true,
-	})
-	fetcher, err := fetch.New(fetch.Config{
-		Dir: t.TempDir(), UserAgent: "test", Registries: []fetch.Registry{{Host: other.Host(), PlainHTTP: true}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.finder = components.NewFinder(fetcher)
-	_, err = w.find(t, "", refTo(t, written.Place{Registry: other}.Context()), nil)
+	w, other := newWorld(t), chartserver.StartRegistry(t, withLogin)
+	w.finder = newWorldAt(t, other).finder
+	_, err := w.find(t, "", refTo(t, written.Place{Registry: other}.Context()), nil)
 	isError(t, err, "ComponentUnauthorized", true, other.Host(), "registryPullSecrets")
 }

@@ -14,19 +14,15 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
 	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 	helmv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
-	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/chartserver"
 )
 
-// stallAfter is long enough for a busy machine.
-const stallAfter = 3 * time.Second
-
 func TestRemoteArchive(t *testing.T) {
 	t.Parallel()
-	files := chartserver.StartFiles(t, chartserver.Options{Auth: chartserver.Basic, User: user, Password: password})
+	files := chartserver.StartFiles(t, withLogin)
 	chart := ofURL(files.Put("plain.tgz", plain) + "?signature=x")
 	w := newWorld(t)
-	credentials := accessTo(files.URL(), files.CA())
+	credentials := accessTo(files.Server)
 	w.want(t, chart, credentials, plain)
 	wantRequests(t, files.Server, 1, "the first time")
 	w.want(t, chart, credentials, plain)
@@ -36,14 +32,13 @@ func TestRemoteArchive(t *testing.T) {
 	if got := files.Requests(chartserver.Any); len(got) != 1 || !isConditional(got[0]) {
 		t.Errorf("expected it to be asked for whether it has changed, but found %v", got)
 	}
-	files.Forget()
 	files.Put("plain.tgz", other)
 	w.later()
 	w.want(t, chart, credentials, other)
-	w.wantError(t, chart, trustIn(files.URL(), files.CA()), chartsource.ReasonCredentialsMissing, v1alpha1.ErrorConfigurationProblem, "plain.tgz?…")
+	w.wantError(t, chart, trustIn(files.Server), chartsource.ReasonCredentialsMissing, "plain.tgz?…")
 	files.Break(chartserver.Any, chartserver.Answer(http.StatusNotFound, nil))
 	w.later()
-	w.wantError(t, chart, credentials, chartsource.ReasonNotFound, "", "404")
+	w.wantError(t, chart, credentials, chartsource.ReasonNotFound, "404")
 }
 
 // TestRemoteArchiveWithoutValidators: what a server does not know again is downloaded again.
@@ -52,35 +47,28 @@ func TestRemoteArchiveWithoutValidators(t *testing.T) {
 	files := chartserver.StartFiles(t, chartserver.Options{PlainHTTP: true})
 	chart := ofURL(files.Put("plain.tgz", nil))
 	w := newWorld(t)
-	mend := files.Break(chartserver.Any, chartserver.Answer(http.StatusOK, plain))
-	w.want(t, chart, nil, plain)
-	w.later()
-	w.want(t, chart, nil, plain)
-	mend()
-	files.Break(chartserver.Any, chartserver.Answer(http.StatusOK, other))
-	w.later()
-	w.want(t, chart, nil, other)
+	for _, content := range [][]byte{plain, plain, other} {
+		mend := files.Break(chartserver.Any, chartserver.Answer(http.StatusOK, content))
+		w.want(t, chart, nil, content)
+		w.later()
+		mend()
+	}
 	wantRequests(t, files.Server, 3, "each time")
 }
 
 func TestRemoteArchiveRedirects(t *testing.T) {
 	t.Parallel()
-	files := chartserver.StartFiles(t, chartserver.Options{})
-	url := files.Put("a.tgz", plain)
-	files.Put("b.tgz", plain)
-	elsewhere := chartserver.StartFiles(t, chartserver.Options{})
-	back := elsewhere.Put("back.tgz", nil)
-	elsewhere.Break(chartserver.Any, chartserver.Redirect(files.URL()+"/b.tgz"))
+	files, elsewhere := chartserver.StartFiles(t, chartserver.Options{}), chartserver.StartFiles(t, chartserver.Options{})
+	url, back := files.Put("a.tgz", plain), elsewhere.Put("back.tgz", nil)
+	elsewhere.Break(chartserver.Any, chartserver.Redirect(files.Put("b.tgz", plain)))
 	files.Break("/a.tgz", chartserver.Redirect(back))
-	credentials := accessTo(files.URL(), files.CA())
-	credentials.ChartRepositories = append(credentials.ChartRepositories, trustIn(elsewhere.URL(), elsewhere.CA()).ChartRepositories...)
 	// The operator trusts the other server, because nothing but the address itself is matched with the credentials of
 	// the Context.
 	w := newWorld(t, elsewhere.Server)
-	w.want(t, ofURL(url+"?signature=x"), credentials, plain)
+	w.want(t, ofURL(url+"?signature=x"), accessTo(files.Server, elsewhere.Server), plain)
 	for _, r := range append(elsewhere.Requests(chartserver.Any), files.Requests(chartserver.Any)...) {
 		if r.Path != "/a.tgz" && (r.HasCredentials() || r.Header.Get("Referer") != "") {
-			t.Errorf("expected no credentials after a redirect to another server, also not when it leads back, but found %v in %s", r.Header, r)
+			t.Errorf("expected no credentials after a redirect to another server, nor back, but found %v in %s", r.Header, r)
 		}
 	}
 }
@@ -89,14 +77,15 @@ func TestRemoteArchiveRedirects(t *testing.T) {
 // it.
 func TestRedirects(t *testing.T) {
 	t.Parallel()
+	const from = "http://c.example.org/a"
 	for name, test := range map[string]struct {
-		reason, from, to string
-		want             bool
+		from, to string
+		want     bool
 	}{
-		"Same":      {"the same server", "http://c.example.org/a", "http://c.example.org/b", true},
-		"Port":      {"the port of the scheme says nothing", "http://c.example.org/a", "http://c.example.org:80/b", true},
-		"OtherPort": {"another port is another server", "http://c.example.org/a", "http://c.example.org:8080/b", false},
-		"Below":     {"the owner of a name may not be that of names below it", "http://example.org/a", "http://c.example.org/b", false},
+		"the same server":                     {from, "http://c.example.org/b", true},
+		"the port of the scheme says nothing": {from, "http://c.example.org:80/b", true},
+		"another port is another server":      {from, "http://c.example.org:8080/b", false},
+		"names below may have another owner":  {"http://example.org/a", "http://c.example.org/b", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -109,10 +98,12 @@ func TestRedirects(t *testing.T) {
 					return (&net.Dialer{}).DialContext(ctx, network, files.Host())
 				}},
 			}})
-			w.want(t, ofURL(test.from), accessTo(test.from, nil), plain)
+			credentials := accessTo(files.Server)
+			credentials.ChartRepositories[0].URL = test.from
+			w.want(t, ofURL(test.from), credentials, plain)
 			last := files.Requests("/b")[0].Header
 			if got := last.Get("Authorization") != ""; got != test.want || last.Get("Referer") != "" {
-				t.Errorf("%s: expected credentials: %t, but found %v", test.reason, test.want, last)
+				t.Errorf("expected credentials: %t, but found %v", test.want, last)
 			}
 			if last.Get("User-Agent") != "tester" || last.Get("Accept-Encoding") != "" {
 				t.Errorf("expected the user agent and no compression, but found %v", last)
@@ -143,26 +134,28 @@ func TestRemoteArchiveQuotesNothing(t *testing.T) {
 	files := chartserver.StartFiles(t, chartserver.Options{PlainHTTP: true})
 	chart := ofURL(files.Put("secret.txt", []byte(password)))
 	w := newWorld(t)
-	w.wantError(t, chart, nil, chartsource.ReasonArchiveInvalid, v1alpha1.ErrorConfigurationProblem, "found text/plain")
+	w.wantError(t, chart, nil, chartsource.ReasonArchiveInvalid, "found text/plain")
 	for _, status := range []int{http.StatusTeapot, http.StatusForbidden, http.StatusFound} {
 		mend := files.Break(chartserver.Any, chartserver.Answer(status, []byte(password),
 			"X", password, "WWW-Authenticate", password, "Location", "http://127.0.0.1:1/?"+password))
-		if _, err := w.fetch(t, chart, nil); err == nil { // which looks for the secret
+		if _, err := w.get(t, ask(t, chart, nil)); err == nil { // which looks for the secret
 			t.Errorf("expected status %d to be an error", status)
 		}
 		mend()
 	}
 }
 
+func ofRaw(content []byte) helmChart {
+	return helmChart{Archive: &helmv1alpha1.Archive{Raw: base64.StdEncoding.EncodeToString(content)}}
+}
+
 func TestRawArchive(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, chartsource.Config{ArchiveBytes: int64(len(plain))})
-	ofRaw := func(content []byte) helmv1alpha1.Chart {
-		return helmv1alpha1.Chart{Archive: &helmv1alpha1.Archive{Raw: base64.StdEncoding.EncodeToString(content)}}
-	}
 	w.want(t, ofRaw(plain), nil, plain)
 	w.want(t, ofRaw(plain), nil, plain)
-	w.wantError(t, ofRaw(append(plain[:len(plain):len(plain)], 0)), nil, chartsource.ReasonTooLarge, v1alpha1.ErrorConfigurationProblem, "provider configuration")
+	longer := append(plain[:len(plain):len(plain)], 0)
+	w.wantError(t, ofRaw(longer), nil, chartsource.ReasonTooLarge, "provider configuration")
 }
 
 func TestFullDisk(t *testing.T) {
@@ -171,13 +164,13 @@ func TestFullDisk(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := chartsource.New(chartsource.Config{Config: fetch.Config{Dir: file}}); err == nil || !strings.Contains(err.Error(), file) {
+	_, err := chartsource.New(chartsource.Config{Config: fetch.Config{Dir: file}})
+	if err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("expected to be told that the directory is none, but found %v", err)
 	}
 	w := newWorld(t)
 	if err := os.RemoveAll(w.dir); err != nil {
 		t.Fatal(err)
 	}
-	raw := helmv1alpha1.Chart{Archive: &helmv1alpha1.Archive{Raw: base64.StdEncoding.EncodeToString(plain)}}
-	w.wantError(t, raw, nil, chartsource.ReasonCache, "", w.dir)
+	w.wantError(t, ofRaw(plain), nil, chartsource.ReasonCache, w.dir)
 }

@@ -6,28 +6,22 @@ import (
 	"errors"
 	"io"
 	"os"
-	"sync"
 	"testing"
+	"testing/iotest"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/chart"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
-	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 	"github.com/pergola-deploy/pergola/sdk"
-	helmv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
-	"github.com/pergola-deploy/pergola/test/chartserver"
 )
 
 // archive is one that a resolver hands over.
 type archive struct {
 	io.Reader
-	mu     sync.Mutex
 	closed int
 }
 
 func (a *archive) Close() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	a.closed++
 	return nil
 }
@@ -36,12 +30,18 @@ func archiveOf(content []byte) *archive { return &archive{Reader: bytes.NewReade
 
 func TestResolver(t *testing.T) {
 	t.Parallel()
-	registry := chartserver.StartRegistry(t, chartserver.Options{Auth: chartserver.Basic, User: user, Password: password})
-	push(t, registry, "plain", "1.0.0", plain)
-	inRegistry := ofRef(registry.Ref("plain", "1.0.0"))
-	const problem = v1alpha1.ErrorConfigurationProblem
-	tests := map[string]struct {
-		reason   string
+	registry, inRegistry, _ := registryWith(t, withLogin)
+	missing := ofRef(registry.Ref("nothing", "1"))
+	const (
+		problem         = v1alpha1.ErrorConfigurationProblem
+		failed, invalid = chartsource.ReasonResolveFailed, chartsource.ReasonSourceInvalid
+	)
+	ofArchive := func(content []byte, digest, from string) *chart.Resolved {
+		return &chart.Resolved{Archive: archiveOf(content), Digest: digest, From: from}
+	}
+	final := sdk.ConfigurationError("NoComponent", "there is none")
+	ofChart := func(c helmChart) *chart.Resolved { return &chart.Resolved{Chart: &c} }
+	for name, test := range map[string]struct {
 		resolved *chart.Resolved
 		err      error
 		// want is the reason of an error; empty for none.
@@ -49,50 +49,47 @@ func TestResolver(t *testing.T) {
 		code v1alpha1.ErrorCode
 		text string
 	}{
-		"Chart":       {reason: "it is fetched with the credentials of the call", resolved: &chart.Resolved{Chart: &inRegistry}},
-		"Archive":     {reason: "it is taken as it is", resolved: &chart.Resolved{Archive: archiveOf(plain)}},
-		"WrongDigest": {reason: "it has another", resolved: &chart.Resolved{Archive: archiveOf(plain), Digest: digestOf(other)}, want: chartsource.ReasonDigestMismatch, code: problem, text: "digest"},
-		"NoArchive":   {reason: "it is something else", resolved: &chart.Resolved{Archive: archiveOf([]byte("{}")), From: "component x"}, want: chartsource.ReasonArchiveInvalid, code: problem, text: "component x: expected a gzip"},
-		"Broken":      {reason: "reading may fail", resolved: &chart.Resolved{Archive: &archive{Reader: broken{}}}, want: chartsource.ReasonResolveFailed, text: "the tape is torn"},
-		"Neither":     {reason: "one is needed", resolved: &chart.Resolved{}, want: chartsource.ReasonResolveFailed, text: "neither"},
-		"Again":       {reason: "there is no end to that", resolved: &chart.Resolved{Chart: &helmv1alpha1.Chart{ResourceRef: "x"}}, want: chartsource.ReasonSourceInvalid, code: problem, text: "again"},
-		"Invalid":     {reason: "it cannot be fetched", resolved: &chart.Resolved{Chart: &helmv1alpha1.Chart{}}, want: chartsource.ReasonSourceInvalid, code: problem, text: "Required"},
-		"Missing": {
-			reason: "what is wrong is about the chart that was found", resolved: &chart.Resolved{Chart: &helmv1alpha1.Chart{Ref: registry.Ref("nothing", "1")}},
-			want: chartsource.ReasonNotFound, text: registry.Ref("nothing", "1"),
+		"a chart is fetched with the credentials of the call": {resolved: ofChart(inRegistry)},
+		"an archive is taken as it is":                        {resolved: ofArchive(plain, "", "")},
+		"another digest": {
+			ofArchive(plain, digestOf(other), ""), nil, chartsource.ReasonDigestMismatch, problem, "digest",
 		},
-		"Error": {reason: "without a code it is tried again", err: errors.New("out of order"), want: chartsource.ReasonResolveFailed, text: "out of order"},
-		"Code": {
-			reason: "a code decides", err: sdk.ConfigurationError("NoComponent", "there is none"),
-			want: chartsource.ReasonResolveFailed, code: problem, text: "there is none",
+		"no archive": {
+			ofArchive([]byte("{}"), "", "component x"), nil, chartsource.ReasonArchiveInvalid, problem,
+			"component x: expected a gzip",
 		},
-	}
-	for name, test := range tests {
+		"reading fails": {
+			&chart.Resolved{Archive: &archive{Reader: iotest.ErrReader(errors.New("the tape is torn"))}}, nil, failed, "",
+			"the tape is torn",
+		},
+		"neither":                 {&chart.Resolved{}, nil, failed, "", "neither"},
+		"there is no end to that": {ofChart(helmChart{ResourceRef: "x"}), nil, invalid, problem, "again"},
+		"no source":               {ofChart(helmChart{}), nil, invalid, problem, "Required"},
+		"the chart is not found":  {ofChart(missing), nil, chartsource.ReasonNotFound, "", missing.Ref},
+		"no code: it may heal":    {nil, errors.New("out of order"), failed, "", "out of order"},
+		"the code of an error":    {nil, final, failed, problem, "there is none"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			item, asked := &v1alpha1.DeployItem{}, 0
 			resolver := chart.ResolverFunc(func(_ context.Context, req *chart.ResolveRequest) (*chart.Resolved, error) {
 				asked++
-				if req.Field != chart.ResourceRef || req.Chart.ResourceRef != "eA==" || req.DeployItem != item || req.Context == nil || req.Log == nil || req.Credentials == nil {
+				if req.Field != chart.ResourceRef || req.Chart.ResourceRef != "eA==" || req.DeployItem != item ||
+					req.Context == nil || req.Log == nil || req.Credentials == nil {
 					t.Errorf("expected all of the request, but found %+v", req)
 				}
 				return test.resolved, test.err
 			})
 			w := newWorldWith(t, chartsource.Config{
-				Resolvers:    map[chart.Field]chart.Resolver{chart.ResourceRef: resolver},
-				Config:       fetch.Config{Registries: []fetch.Registry{{Host: registry.Host(), CAData: registry.CA()}}},
-				ArchiveBytes: 1 << 20,
+				Resolvers: resolvers(resolver), Config: trusting(registry.Server), ArchiveBytes: 1 << 20,
 			})
-			found, err := w.Fetch(t.Context(), &chartsource.Request{
-				Source: parse(t, helmv1alpha1.Chart{ResourceRef: "eA=="}), Credentials: loginFor(registry.Host()), DeployItem: item,
-			})
-			switch {
-			case test.want != "":
+			req := ask(t, helmChart{ResourceRef: "eA=="}, loginFor(registry.Host()))
+			req.DeployItem = item
+			if test.want == "" {
+				w.wants(t, req, plain)
+			} else {
+				_, err := w.get(t, req)
 				isError(t, err, test.want, test.code, test.text)
-			case err != nil || found.Digest != digestOf(plain):
-				t.Errorf("%s: expected the chart, but found %+v and %v", test.reason, found, err)
-			default:
-				found.Release()
 			}
 			if test.resolved != nil && test.resolved.Archive != nil {
 				if a := test.resolved.Archive.(*archive); a.closed != 1 {
@@ -106,10 +103,14 @@ func TestResolver(t *testing.T) {
 	}
 }
 
+func resolvers(r chart.Resolver) map[chart.Field]chart.Resolver {
+	return map[chart.Field]chart.Resolver{chart.ResourceRef: r}
+}
+
 func TestNoResolver(t *testing.T) {
 	t.Parallel()
-	newWorld(t).wantError(t, helmv1alpha1.Chart{FromResource: []byte(`{"name": "chart"}`)}, nil,
-		chartsource.ReasonResolverMissing, v1alpha1.ErrorConfigurationProblem,
+	newWorld(t).wantError(t, helmChart{FromResource: []byte(`{"name": "chart"}`)}, nil,
+		chartsource.ReasonResolverMissing,
 		"chart.fromResource", "needs a resolver", "chart.resourceRef, chart.ref, chart.helmChartRepo or chart.archive")
 }
 
@@ -121,29 +122,23 @@ func TestResolverHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer writer.Close()
-	ctx, cancel := context.WithCancelCause(t.Context())
+	ctx, leave := aborted(t)
 	resolver := chart.ResolverFunc(func(context.Context, *chart.ResolveRequest) (*chart.Resolved, error) {
-		return &chart.Resolved{Archive: &cancelling{File: reader, cancel: cancel}}, nil
+		return &chart.Resolved{Archive: &cancelling{File: reader, cancel: leave}}, nil
 	})
-	w := newWorldWith(t, chartsource.Config{Resolvers: map[chart.Field]chart.Resolver{chart.ResourceRef: resolver}})
-	if _, err := w.withContext(ctx, parse(t, helmv1alpha1.Chart{ResourceRef: "eA=="})); !errors.Is(err, errAborted) {
+	w := newWorldWith(t, chartsource.Config{Resolvers: resolvers(resolver)})
+	if _, err := w.fetch(ctx, helmChart{ResourceRef: "eA=="}); !errors.Is(err, errAborted) {
 		t.Errorf("expected the cause of the context's end, but found %v", err)
 	}
 }
 
-var errAborted = errors.New("aborted")
-
 // cancelling ends the call when its content is read.
 type cancelling struct {
 	*os.File
-	cancel context.CancelCauseFunc
+	cancel func()
 }
 
 func (c *cancelling) Read(p []byte) (int, error) {
-	c.cancel(errAborted)
+	c.cancel()
 	return c.File.Read(p)
 }
-
-type broken struct{}
-
-func (broken) Read([]byte) (int, error) { return 0, errors.New("the tape is torn") }

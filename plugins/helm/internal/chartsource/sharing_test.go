@@ -15,7 +15,6 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
 	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 	"github.com/pergola-deploy/pergola/sdk"
-	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/await"
 	"github.com/pergola-deploy/pergola/test/chartserver"
 )
@@ -23,18 +22,18 @@ import (
 // TestManyItemsOneDownload: 100 items of one chart are one download, from a registry as from a repository.
 func TestManyItemsOneDownload(t *testing.T) {
 	t.Parallel()
-	registry := chartserver.StartRegistry(t, chartserver.Options{Auth: chartserver.Bearer, User: user, Password: password})
-	push(t, registry, "plain", "1.0.0", plain)
-	repository := chartserver.StartRepository(t, chartserver.Options{Auth: chartserver.Basic, User: user, Password: password})
-	add(t, repository, plain)
-	credentials := accessTo(repository.URL(), repository.CA())
+	bearer := withLogin
+	bearer.Auth = chartserver.Bearer
+	registry, tagged, _ := registryWith(t, bearer)
+	repository, _ := repositoryWith(t, withLogin)
+	credentials := accessTo(repository.Server)
 	credentials.Registries = loginFor(registry.Host()).Registries
 	w := newWorld(t, registry.Server)
 	for round := range 2 {
 		var items sync.WaitGroup
 		for range 100 {
 			items.Go(func() {
-				w.want(t, ofRef(registry.Ref("plain", "1.0.0")), credentials, plain)
+				w.want(t, tagged, credentials, plain)
 				w.want(t, ofRepository(repository.URL(), "plain", "*"), credentials, plain)
 			})
 		}
@@ -43,7 +42,8 @@ func TestManyItemsOneDownload(t *testing.T) {
 		blobs, manifests := registry.Count(chartserver.Blob), registry.Count(chartserver.Manifest)
 		files, indexes := repository.Count(chartserver.File), repository.Count(chartserver.Index)
 		if blobs != 1 || manifests != 2+2*round || files != 1 || indexes != 1+round {
-			t.Errorf("round %d: expected one download, but found %v and %v", round, registry.Requests(chartserver.Any), repository.Requests(chartserver.Any))
+			t.Errorf("round %d: expected one download, but found %v and %v", round,
+				registry.Requests(chartserver.Any), repository.Requests(chartserver.Any))
 		}
 		w.later()
 	}
@@ -52,25 +52,23 @@ func TestManyItemsOneDownload(t *testing.T) {
 // TestCallerGoesAway: a download goes on for the others, and ends with the last of them.
 func TestCallerGoesAway(t *testing.T) {
 	t.Parallel()
-	registry := chartserver.StartRegistry(t, chartserver.Options{})
-	push(t, registry, "plain", "1.0.0", plain)
+	registry, tagged, _ := registryWith(t, chartserver.Options{})
 	release := make(chan struct{})
 	registry.Break(chartserver.Blob, chartserver.Hold(release))
 	w := newWorld(t, registry.Server)
-	source := parse(t, ofRef(registry.Ref("plain", "1.0.0")))
-	first, cancel := context.WithCancelCause(t.Context())
+	first, leave := aborted(t)
 	var items sync.WaitGroup
 	items.Go(func() {
-		if _, err := w.withContext(first, source); !errors.Is(err, errAborted) {
+		if _, err := w.fetch(first, tagged); !errors.Is(err, errAborted) {
 			t.Errorf("expected the first caller to leave, but found %v", err)
 		}
 	})
-	await.That(t, 30*time.Second, "a request for the blob", func() bool { return registry.Count(chartserver.Blob) == 1 })
+	await.That(t, patience, "a request for the blob", func() bool { return registry.Count(chartserver.Blob) == 1 })
 	second, cancelSecond := context.WithCancel(t.Context())
 	joined := make(chan struct{})
 	items.Go(func() {
 		defer cancelSecond()
-		archive, err := w.withContext(notify{second, joined}, source)
+		archive, err := w.fetch(notify{second, joined}, tagged)
 		if err != nil {
 			t.Errorf("expected the second caller to get the archive, but found %v", err)
 			return
@@ -78,7 +76,7 @@ func TestCallerGoesAway(t *testing.T) {
 		archive.Release()
 	})
 	<-joined
-	cancel(errAborted)
+	leave()
 	close(release)
 	items.Wait()
 	if got := registry.Count(chartserver.Blob); got != 1 {
@@ -108,20 +106,19 @@ func TestAuthorityDecidesWhoGets(t *testing.T) {
 	files := chartserver.StartFiles(t, chartserver.Options{})
 	chart := ofURL(files.Put("plain.tgz", plain))
 	w := newWorld(t)
-	w.want(t, chart, trustIn(files.URL(), files.CA()), plain)
-	w.wantError(t, chart, nil, chartsource.ReasonUnavailable, "", "not trusted")
+	w.want(t, chart, trustIn(files.Server), plain)
+	w.wantError(t, chart, nil, chartsource.ReasonUnavailable, "not trusted")
 }
 
 // TestDigestIsNoKey: who knows the digest of a chart, and can have an index say so, does not get it from the cache.
 func TestDigestIsNoKey(t *testing.T) {
 	t.Parallel()
-	private := chartserver.StartRepository(t, chartserver.Options{Auth: chartserver.Basic, User: user, Password: password})
-	add(t, private, plain)
+	private, chart := repositoryWith(t, withLogin)
 	liar := chartserver.StartRepository(t, chartserver.Options{PlainHTTP: true})
 	add(t, liar, plain, chartserver.At("nothing.tgz"))
 	w := newWorld(t)
-	w.want(t, ofRepository(private.URL(), "plain", ""), accessTo(private.URL(), private.CA()), plain)
-	w.wantError(t, ofRepository(liar.URL(), "plain", ""), nil, chartsource.ReasonNotFound, "", "nothing.tgz")
+	w.want(t, chart, accessTo(private.Server), plain)
+	w.wantError(t, ofRepository(liar.URL(), "plain", ""), nil, chartsource.ReasonNotFound, "nothing.tgz")
 }
 
 func TestNewRefuses(t *testing.T) {
@@ -131,7 +128,8 @@ func TestNewRefuses(t *testing.T) {
 		"Nobody": {{}},
 		"CAData": {{Host: "r.example.org", CAData: []byte("none")}},
 	} {
-		if f, err := chartsource.New(chartsource.Config{Config: fetch.Config{Dir: t.TempDir(), Registries: registries}}); err == nil {
+		config := chartsource.Config{Config: fetch.Config{Dir: t.TempDir(), Registries: registries}}
+		if f, err := chartsource.New(config); err == nil {
 			t.Errorf("%s: expected an error, but found %v", name, f.Close())
 		}
 	}
@@ -140,53 +138,60 @@ func TestNewRefuses(t *testing.T) {
 // TestInsecureRegistry: the operator can have any certificate taken.
 func TestInsecureRegistry(t *testing.T) {
 	t.Parallel()
-	registry := chartserver.StartRegistry(t, chartserver.Options{})
-	push(t, registry, "plain", "1.0.0", plain)
-	w := newWorldWith(t, chartsource.Config{Config: fetch.Config{Registries: []fetch.Registry{{Host: registry.Host(), InsecureSkipTLSVerify: true}}}})
-	w.want(t, ofRef(registry.Ref("plain", "1.0.0")), nil, plain)
-	newWorld(t).wantError(t, ofRef(registry.Ref("plain", "1.0.0")), nil, chartsource.ReasonUnavailable, "", "not trusted")
+	registry, tagged, _ := registryWith(t, chartserver.Options{})
+	w := newWorldWith(t, chartsource.Config{Config: fetch.Config{
+		Registries: []fetch.Registry{{Host: registry.Host(), InsecureSkipTLSVerify: true}},
+	}})
+	w.want(t, tagged, nil, plain)
+	newWorld(t).wantError(t, tagged, nil, chartsource.ReasonUnavailable, "not trusted")
 }
 
 func TestNoSource(t *testing.T) {
 	t.Parallel()
-	_, err := newWorld(t).Fetch(t.Context(), &chartsource.Request{Credentials: &sdk.Credentials{}})
-	isError(t, err, chartsource.ReasonSourceInvalid, v1alpha1.ErrorConfigurationProblem)
+	newWorld(t).refuses(t, chartsource.Request{Credentials: &sdk.Credentials{}}, chartsource.ReasonSourceInvalid)
 	if got := (chartsource.Source{}).NeedsResolver(); got != "" {
 		t.Errorf("expected no resolver for no source, but found %q", got)
 	}
+}
+
+// unfinished is the address of archives that begin and do not end, with the number of those that are being sent.
+func unfinished(t *testing.T, size int) (url string, open *atomic.Int32) {
+	t.Helper()
+	open = &atomic.Int32{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		open.Add(1)
+		defer open.Add(-1)
+		_, _ = w.Write([]byte{0x1f, 0x8b, 8, 0})
+		_, _ = w.Write(make([]byte, size))
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, open
 }
 
 // TestAbandonedDownloads: a download ends with the last caller that wants it, and leaves nothing.
 // Rule (helm.md#for-operators): A download ends with its last job.
 func TestAbandonedDownloads(t *testing.T) {
 	t.Parallel()
-	var open atomic.Int32
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		open.Add(1)
-		defer open.Add(-1)
-		_, _ = w.Write([]byte{0x1f, 0x8b, 8, 0})
-		_, _ = w.Write(make([]byte, 1<<20))
-		w.(http.Flusher).Flush()
-		<-r.Context().Done()
-	}))
-	t.Cleanup(server.Close)
+	server, open := unfinished(t, 1<<20)
 	dir := t.TempDir()
 	w := newWorldWith(t, chartsource.Config{Config: fetch.Config{Dir: dir}})
 	var callers sync.WaitGroup
-	ctx, leave := context.WithCancelCause(t.Context())
+	ctx, leave := aborted(t)
 	for n := range 50 {
-		source := parse(t, ofURL(fmt.Sprintf("%s/c.tgz?n=%d", server.URL, n/2))) // two for each
+		chart := ofURL(fmt.Sprintf("%s/c.tgz?n=%d", server, n/2)) // two for each
 		callers.Go(func() {
-			if _, err := w.withContext(ctx, source); !errors.Is(err, errAborted) {
+			if _, err := w.fetch(ctx, chart); !errors.Is(err, errAborted) {
 				t.Errorf("expected the caller to leave, but found %v", err)
 			}
 		})
 	}
-	await.That(t, 30*time.Second, "25 downloads", func() bool { return open.Load() == 25 })
-	leave(errAborted)
+	await.That(t, patience, "25 downloads", func() bool { return open.Load() == 25 })
+	leave()
 	callers.Wait()
-	await.That(t, 30*time.Second, "the end of the downloads", func() bool { return open.Load() == 0 })
-	await.That(t, 30*time.Second, "the end of their files", func() bool {
+	await.That(t, patience, "the end of the downloads", func() bool { return open.Load() == 0 })
+	await.That(t, patience, "the end of their files", func() bool {
 		left, err := filepath.Glob(filepath.Join(dir, "*", "new-*"))
 		return err == nil && len(left) == 0
 	})
@@ -197,17 +202,11 @@ func TestAbandonedDownloads(t *testing.T) {
 func TestUnfinishedDownloadsCount(t *testing.T) {
 	t.Parallel()
 	files := chartserver.StartFiles(t, chartserver.Options{PlainHTTP: true})
-	chart := parse(t, ofURL(files.Put("plain.tgz", plain)))
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = w.Write([]byte{0x1f, 0x8b, 8, 0})
-		_, _ = w.Write(make([]byte, 2000))
-		w.(http.Flusher).Flush()
-		<-r.Context().Done()
-	}))
-	t.Cleanup(server.Close)
+	chart := ofURL(files.Put("plain.tgz", plain))
+	server, _ := unfinished(t, 2000)
 	w := newWorldWith(t, chartsource.Config{Config: fetch.Config{MaxBytes: 1000, MaxAge: time.Nanosecond}})
 	fetched := func() error {
-		archive, err := w.withContext(t.Context(), chart)
+		archive, err := w.fetch(t.Context(), chart)
 		if err == nil {
 			archive.Release()
 		}
@@ -216,14 +215,14 @@ func TestUnfinishedDownloadsCount(t *testing.T) {
 	if err := fetched(); err != nil {
 		t.Fatal(err)
 	}
-	ctx, leave := context.WithCancelCause(t.Context())
+	ctx, leave := aborted(t)
 	var caller sync.WaitGroup
-	caller.Go(func() { _, _ = w.withContext(ctx, parse(t, ofURL(server.URL+"/c.tgz"))) })
-	await.That(t, 30*time.Second, "a full cache", func() bool {
-		var refused *sdk.Error
-		return errors.As(fetched(), &refused) && refused.Reason == chartsource.ReasonCache && len(refused.Codes) == 0
+	caller.Go(func() { _, _ = w.fetch(ctx, ofURL(server+"/c.tgz")) })
+	await.That(t, patience, "a full cache", func() bool {
+		refused, ok := errors.AsType[*sdk.Error](fetched())
+		return ok && refused.Reason == chartsource.ReasonCache && len(refused.Codes) == 0
 	})
-	leave(errAborted)
+	leave()
 	caller.Wait()
-	await.That(t, 30*time.Second, "room again", func() bool { return fetched() == nil })
+	await.That(t, patience, "room again", func() bool { return fetched() == nil })
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/cases"
 	"github.com/pergola-deploy/pergola/test/configtest"
 )
 
@@ -28,23 +29,17 @@ func shop(changes object) object {
 		"apiVersion": "helm.deployer.landscaper.gardener.cloud/v1alpha1", "kind": "ProviderConfiguration",
 		"chart": object{"ref": "registry.example.org/charts/shop:1.2.3"}, "name": "shop", "namespace": "shop-ns",
 	}
-	for key, value := range changes {
-		if value == nil {
-			delete(c, key)
-			continue
-		}
-		c[key] = value
-	}
+	maps.Copy(c, changes)
 	return c
 }
 
-func request(t *testing.T, c object) *sdk.Request {
+func mustMarshal(t *testing.T, value any) []byte {
 	t.Helper()
-	document, err := json.Marshal(c)
+	document, err := json.Marshal(value)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return requestOf(document)
+	return document
 }
 
 func requestOf(document []byte) *sdk.Request {
@@ -57,164 +52,105 @@ func requestOf(document []byte) *sdk.Request {
 
 func mustRead(t *testing.T, c object) *config.Config {
 	t.Helper()
-	read, err := config.Read(request(t, c), true)
+	read, err := config.Read(requestOf(mustMarshal(t, c)), true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return read
 }
 
+func isSame(t *testing.T, what string, want, got any, options ...cmp.Option) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, options...); diff != "" {
+		t.Errorf("%s: -want +got:\n%s", what, diff)
+	}
+}
+
 func TestReadDefaults(t *testing.T) {
 	t.Parallel()
 	c := mustRead(t, shop(nil))
-	if c.Source.String() != "chart registry.example.org/charts/shop:1.2.3" {
-		t.Errorf("found source %s", c.Source)
-	}
-	if diff := cmp.Diff(helm.Release{Namespace: "shop-ns", Name: "shop"}, c.Release); diff != "" {
-		t.Errorf("release: -want +got:\n%s", diff)
-	}
-	if !c.HelmDeployment {
-		t.Error("without a word there is a release")
-	}
-	if c.CreateNamespace || c.Values != nil || c.Install != (helm.Options{}) || c.Upgrade != (helm.Options{}) || c.Uninstall != (helm.Options{}) ||
-		c.UpdateStrategy != "" || c.Exports != nil || c.ValueExports != nil || c.Ignored != nil || c.Unknown != nil {
-		t.Errorf("expected nothing that nobody has asked for, but found %+v", c)
+	isSame(t, "source", "chart registry.example.org/charts/shop:1.2.3", c.Source.String())
+	isSame(t, "release", helm.Release{Namespace: "shop-ns", Name: "shop"}, c.Release)
+	if none := (helm.Options{}); !c.HelmDeployment || c.CreateNamespace || c.Values != nil || c.Install != none ||
+		c.Upgrade != none || c.Uninstall != none || c.UpdateStrategy != "" || c.Exports != nil || c.ValueExports != nil ||
+		c.Ignored != nil || c.Unknown != nil {
+		t.Errorf("expected a release and nothing that nobody has asked for, but found %+v", c)
 	}
 }
 
 func TestReadEverything(t *testing.T) {
 	t.Parallel()
+	from := func(kind string) object { return object{"apiVersion": "v1", "kind": kind, "name": "shop"} }
 	c := mustRead(t, shop(object{
 		"createNamespace": true,
 		"helmDeployment":  true,
 		"helmDeploymentConfig": object{
-			"install":   object{"atomic": true, "force": true, "skipSchemaValidation": true, "takeOwnership": true, "timeout": "5m0s"},
+			"install": object{
+				"atomic": true, "force": true, "skipSchemaValidation": true, "takeOwnership": true, "timeout": "5m0s",
+			},
 			"upgrade":   object{"wait": true, "timeout": "none"},
 			"uninstall": object{"wait": true, "timeout": "30s"},
 		},
 		"exports": object{"defaultTimeout": "5m", "exports": []any{
 			object{"key": "tag", "jsonPath": ".Values.image.tag"},
-			object{"key": "port", "jsonPath": ".spec.ports[0].port", "fromResource": object{"apiVersion": "v1", "kind": "Service", "name": "shop"}},
+			object{"key": "port", "jsonPath": ".spec.ports[0].port", "fromResource": from("Service")},
 		}},
 		"exportsFromManifests": []any{
-			object{"key": "old.colour", "jsonPath": ".data.colour", "fromResource": object{"apiVersion": "v1", "kind": "ConfigMap", "name": "shop"}},
+			object{"key": "old.colour", "jsonPath": ".data.colour", "fromResource": from("ConfigMap")},
 			object{"key": "old.tag", "jsonPath": "Values.tag"},
 		},
 	}))
-	if !c.CreateNamespace || !c.HelmDeployment {
-		t.Errorf("expected a release and its namespace, but found %+v", c)
+	if !c.CreateNamespace || !c.HelmDeployment || c.Ignored != nil {
+		t.Errorf("expected a release and its namespace, and all to have an effect, but found %+v", c)
 	}
-	options := []helm.Options{
+	isSame(t, "options", []helm.Options{
 		{Atomic: true, Force: true, SkipSchemaValidation: true, TakeOwnership: true, Wait: true, Timeout: 5 * time.Minute},
 		{Wait: true},
 		{Wait: true, Timeout: 30 * time.Second},
-	}
-	if diff := cmp.Diff(options, []helm.Options{c.Install, c.Upgrade, c.Uninstall}); diff != "" {
-		t.Errorf("options: -want +got:\n%s", diff)
-	}
-	var objects, values []string
+	}, []helm.Options{c.Install, c.Upgrade, c.Uninstall})
+	var found []string
 	for _, e := range c.Exports {
-		objects = append(objects, e.Key+" "+e.Path.String()+" "+e.From.Kind)
+		found = append(found, e.Key+" "+e.Path.String()+" "+e.From.Kind)
 	}
 	for _, e := range c.ValueExports {
-		values = append(values, e.Key+" "+e.Path.String())
+		found = append(found, e.Key+" "+e.Path.String())
 	}
-	if diff := cmp.Diff([]string{"port .spec.ports[0].port Service", "old.colour .data.colour ConfigMap"}, objects); diff != "" {
-		t.Errorf("exports from objects: -want +got:\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"tag .Values.image.tag", "old.tag Values.tag"}, values); diff != "" {
-		t.Errorf("exports from values: -want +got:\n%s", diff)
-	}
-	if c.Ignored != nil {
-		t.Errorf("expected all to have an effect, but found %q", c.Ignored)
-	}
+	isSame(t, "exports", []string{
+		"port .spec.ports[0].port Service", "old.colour .data.colour ConfigMap", "tag .Values.image.tag",
+		"old.tag Values.tag",
+	}, found)
 }
 
 func TestIgnored(t *testing.T) {
 	t.Parallel()
-	groups := []any{object{"predefinedResourceGroup": object{"type": "crds"}}}
-	all := object{"atomic": true, "force": true, "skipSchemaValidation": true, "takeOwnership": true, "timeout": "5m"}
-	for name, tc := range map[string]struct {
-		reason  string
-		changes object
-		want    []string
-	}{
-		"with a release": {
-			reason:  "Helm has its own ways to update and to delete",
-			changes: object{"updateStrategy": "apply", "deletionGroups": groups, "deletionGroupsDuringUpdate": groups},
-			want:    []string{"updateStrategy", "deletionGroups", "deletionGroupsDuringUpdate"},
-		},
-		"without one": {
-			reason: "there are no operations on it",
-			changes: object{
-				"helmDeployment": false, "updateStrategy": "apply", "deletionGroups": groups, "deletionGroupsDuringUpdate": groups,
-				"helmDeploymentConfig": object{"install": all, "upgrade": object{"wait": true}, "uninstall": object{"wait": true, "timeout": "1s"}},
-			},
-			want: []string{
-				"helmDeploymentConfig.install.atomic", "helmDeploymentConfig.install.force", "helmDeploymentConfig.install.takeOwnership",
-				"helmDeploymentConfig.install.timeout", "helmDeploymentConfig.upgrade.wait", "helmDeploymentConfig.uninstall.wait",
-				"helmDeploymentConfig.uninstall.timeout",
-			},
-		},
-		"schema": {
-			reason:  "the schema is that of the values, not of the release, but there is one rendering only",
-			changes: object{"helmDeployment": false, "helmDeploymentConfig": object{"upgrade": object{"skipSchemaValidation": true}}},
-			want:    []string{"helmDeploymentConfig.upgrade.skipSchemaValidation"},
-		},
-		"schema of both": {
-			reason: "to say it twice is no mistake",
-			changes: object{"helmDeployment": false, "helmDeploymentConfig": object{
-				"install": object{"skipSchemaValidation": true}, "upgrade": object{"skipSchemaValidation": true},
-			}},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if diff := cmp.Diff(tc.want, mustRead(t, shop(tc.changes)).Ignored); diff != "" {
-				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
-			}
-		})
-	}
+	cases.Run(t, "testdata/cases/ignored.yaml", func(t *testing.T, c struct {
+		Changes object
+		Want    []string
+	},
+	) {
+		isSame(t, "ignored fields", c.Want, mustRead(t, shop(c.Changes)).Ignored)
+	})
 }
 
 func TestValues(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct{ reason, values, want string }{
-		"order":   {reason: "the order of fields says nothing", values: `{"b":{"d":1,"c":[2,1]},"a":null}`, want: `{"a":null,"b":{"c":[2,1],"d":1}}`},
-		"spaces":  {reason: "nor do spaces", values: " {\n\"a\" : 1 }", want: `{"a":1}`},
-		"numbers": {reason: "a number is not rounded", values: `{"a":12345678901234567890,"b":0.1,"c":1.0}`, want: `{"a":12345678901234567890,"b":0.1,"c":1.0}`},
-		"empty":   {reason: "no values are none, however they are written", values: `{}`},
-		"null":    {reason: "and so is null", values: `null`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := mustRead(t, shop(object{"values": json.RawMessage(tc.values)})).Values; string(got) != tc.want {
-				t.Errorf("%s: expected %s, but found %s", tc.reason, tc.want, got)
-			}
-		})
-	}
+	cases.Run(t, "testdata/cases/values.yaml", func(t *testing.T, c struct{ Values, Want string }) {
+		got := mustRead(t, shop(object{"values": json.RawMessage(c.Values)})).Values
+		isSame(t, "values", c.Want, string(got))
+	})
 }
 
 func TestReadLeniently(t *testing.T) {
 	t.Parallel()
-	c, err := config.Read(request(t, shop(object{
-		"value": object{}, "chart": object{"ref": "a.example.org/b:1", "version": "1"}, "helmDeploymentConfig": object{"rollback": object{}},
-	})), false)
+	c, err := config.Read(requestOf(mustMarshal(t, shop(object{
+		"value": object{}, "chart": object{"ref": "a.example.org/b:1", "version": "1"},
+		"helmDeploymentConfig": object{"rollback": object{}},
+	}))), false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{
+	isSame(t, "unknown fields", []string{
 		`unknown field "chart.version"`, `unknown field "helmDeploymentConfig.rollback"`,
 		`unknown field "value"; did you mean values?`,
-	}
-	if diff := cmp.Diff(want, slices.Sorted(slices.Values(c.Unknown))); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-}
-
-// with returns an object with one field more.
-func with(o object, key string, value any) object {
-	o = maps.Clone(o)
-	o[key] = value
-	return o
+	}, slices.Sorted(slices.Values(c.Unknown)))
 }

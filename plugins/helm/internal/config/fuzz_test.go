@@ -18,7 +18,8 @@ func FuzzRead(f *testing.F) {
 		f.Add(document, true)
 		f.Add(bytes.ReplaceAll(document, []byte(`"wait":true`), []byte(`"wiat":null`)), false)
 	}
-	f.Add([]byte(`{"apiVersion":"helm.deployer.landscaper.gardener.cloud/v1alpha1","kind":"ProviderConfiguration","values":{"a":1e999,"a":{}}}`), true)
+	f.Add([]byte(`{"apiVersion":"helm.deployer.landscaper.gardener.cloud/v1alpha1","kind":"ProviderConfiguration",`+
+		`"values":{"a":1e999,"a":{}}}`), true)
 	f.Fuzz(func(t *testing.T, document []byte, strict bool) {
 		if !json.Valid(document) {
 			return // the API server stores nothing else
@@ -53,7 +54,8 @@ func TestNames(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.OneOf(
-			rapid.StringMatching(`[a-z0-9]([-a-z0-9.]{0,54}[a-z0-9])?`), rapid.StringMatching(`[-a-z.0-9A-Z_\n]{0,5}`), rapid.String(),
+			rapid.StringMatching(`[a-z0-9]([-a-z0-9.]{0,54}[a-z0-9])?`), rapid.StringMatching(`[-a-z.0-9A-Z_\n]{0,5}`),
+			rapid.String(),
 		).Draw(t, "name")
 		document, err := json.Marshal(shop(object{"name": name}))
 		if err != nil {

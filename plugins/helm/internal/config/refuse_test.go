@@ -2,13 +2,18 @@ package config_test
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
+	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/cases"
 	"github.com/pergola-deploy/pergola/test/configtest"
 )
 
@@ -30,17 +35,41 @@ func TestConfigurations(t *testing.T) {
 	}.Run(t)
 }
 
+// Rule (helm.md#deletion): Most errors of a configuration do not block its deletion.
+// Rule (helm.md#deletion): An error in `helmDeployment`, `uninstall` or `deletionGroups` blocks the deletion.
+func TestReadDeletion(t *testing.T) {
+	t.Parallel()
+	opaque := cmp.Comparer(func(prune.Groups, prune.Groups) bool { return true })
+	cases.Run(t, "testdata/cases/deletion.yaml", func(t *testing.T, c struct {
+		Changes         object
+		Lenient, Groups bool
+		Want            config.Deletion
+		Says            []string
+	},
+	) {
+		got, err := config.ReadDeletion(requestOf(mustMarshal(t, shop(c.Changes))), !c.Lenient)
+		if c.Says != nil {
+			mustBeConfigurationProblem(t, err, append(c.Says, "spec.config")...)
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		isSame(t, "the deletion", &c.Want, got, opaque)
+		isSame(t, "groups", c.Groups, !reflect.DeepEqual(prune.Groups{}, got.Groups))
+	})
+	got, err := config.ReadDeletion(requestOf(nil), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	isSame(t, "a deletion without a configuration", &config.Deletion{HelmDeployment: true}, got, opaque)
+}
+
 func mustBeConfigurationProblem(t *testing.T, err error, texts ...string) {
 	t.Helper()
-	if err == nil {
-		t.Fatal("expected an error")
-	}
-	if !slices.Contains(sdk.Codes(err), landscaper.ErrorConfigurationProblem) {
-		t.Errorf("expected a configuration problem, but found codes %v", sdk.Codes(err))
-	}
-	var known *sdk.Error
-	if !errors.As(err, &known) || known.Reason == "" {
-		t.Errorf("expected an error with a reason, but found %#v", err)
+	known, ok := errors.AsType[*sdk.Error](err)
+	if !ok || known.Reason == "" || !slices.Contains(sdk.Codes(err), landscaper.ErrorConfigurationProblem) {
+		t.Fatalf("expected a configuration problem with a reason, but found %#v: %v", known, err)
 	}
 	for _, text := range texts {
 		if !strings.Contains(err.Error(), text) {

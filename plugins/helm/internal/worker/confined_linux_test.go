@@ -20,8 +20,10 @@ func confine(own string) error {
 	config := landlock.V11.BestEffort()
 	config.HandledAccessNet = 0
 	return config.Restrict(
-		landlock.RODirs("/usr", "/bin", "/lib", "/lib64", "/proc/self", "/sys/fs/cgroup", "/sys/kernel/mm/transparent_hugepage").IgnoreIfMissing(),
-		landlock.ROFiles("/etc/resolv.conf", "/etc/hosts", "/etc/localtime", "/etc/passwd", "/proc/self/exe").IgnoreIfMissing(),
+		landlock.RODirs("/usr", "/bin", "/lib", "/lib64", "/proc/self", "/sys/fs/cgroup",
+			"/sys/kernel/mm/transparent_hugepage").IgnoreIfMissing(),
+		landlock.ROFiles("/etc/resolv.conf", "/etc/hosts", "/etc/localtime", "/etc/passwd",
+			"/proc/self/exe").IgnoreIfMissing(),
 		landlock.RWFiles("/dev/null", "/dev/urandom").IgnoreIfMissing(),
 		landlock.RWDirs(own),
 	)
@@ -35,7 +37,8 @@ func TestConfinedParent(t *testing.T) {
 		t.Skipf("the kernel has no Landlock: %s", err)
 	}
 	for scenario, want := range map[string]string{
-		"installs": "done: 2", "grows at once": "memory limit of 256Mi", "recurses": "memory limit of 256Mi", "spies": "done: 0, kept: 2 refused",
+		"installs": "done: 2", "grows at once": "memory limit of 256Mi", "recurses": "memory limit of 256Mi",
+		"spies": "done: 0, kept: 2 refused",
 	} {
 		t.Run(scenario, func(t *testing.T) {
 			t.Parallel()

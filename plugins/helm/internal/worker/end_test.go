@@ -18,27 +18,24 @@ import (
 
 // runParent is the main function of a parent that a test starts. It tells the process id of its worker.
 func runParent(scenario string) {
-	if os.Getenv("REPLACE") != "" {
-		if err := errors.Join(os.Remove(os.Args[0]), os.WriteFile(os.Args[0], []byte("#!/bin/sh\nexit 9\n"), 0o755)); err != nil {
+	must := func(err error) {
+		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 	}
+	if os.Getenv("REPLACE") != "" {
+		must(os.Remove(os.Args[0]))
+		must(os.WriteFile(os.Args[0], []byte("#!/bin/sh\nexit 9\n"), 0o755))
+	}
 	if own := os.Getenv("CONFINE"); own != "" {
-		if err := confineParent(own); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
+		must(confineParent(own))
 	}
 	o := &observer{heard: make(chan string)}
 	go func() { fmt.Fprintln(os.Stdout, <-o.heard) }()
-	p := New(Options{})
-	result, err := p.Run(context.Background(), request(scenario, func(r *helm.Request) { r.Chart.Path = os.Getenv("SPY") }), o)
-	p.Close()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	req := request(scenario, func(r *helm.Request) { r.Chart.Path = os.Getenv("SPY") })
+	result, err := New(Options{Workers: 1}).Run(context.Background(), req, o)
+	must(err)
 	fmt.Fprintf(os.Stdout, "done: %d, kept: %s\n", result.Revision, result.Kept)
 }
 
@@ -51,13 +48,12 @@ func TestContextEnds(t *testing.T) {
 	const grace = 300 * time.Millisecond
 	aborted := errors.New("aborted")
 	for name, test := range map[string]struct {
-		reason   string
 		revision int
 		kept     time.Duration // how long it may keep the caller waiting, by its own doing
 	}{
-		"waits":             {reason: "it obeys"},
-		"waits and is done": {reason: "what was done was done", revision: 3},
-		"waits for ever":    {reason: "it does not obey and is killed", kept: grace},
+		"waits":             {},            // it obeys
+		"waits and is done": {revision: 3}, // what was done was done
+		"waits for ever":    {kept: grace}, // it does not obey and is killed
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -73,18 +69,16 @@ func TestContextEnds(t *testing.T) {
 			}()
 			result, err := newPool(t, Options{Grace: grace}).Run(ctx, request(name), o)
 			took := time.Since(began)
-			if test.revision != 0 {
+			switch {
+			case test.revision != 0:
 				if err != nil || result.Revision != test.revision {
-					t.Errorf("%s: expected revision %d, but found %+v (%v)", test.reason, test.revision, result, err)
+					t.Errorf("expected revision %d, but found %+v (%v)", test.revision, result, err)
 				}
-			} else if !errors.Is(err, context.Canceled) || !errors.Is(err, aborted) || !strings.Contains(err.Error(), "prod/"+name) {
-				t.Errorf("%s: expected the end of the context, but found %v", test.reason, err)
+			case !errors.Is(err, context.Canceled), !errors.Is(err, aborted), !strings.Contains(err.Error(), "prod/"+name):
+				t.Errorf("expected the end of the context, but found %v", err)
 			}
-			if !isGone(pid) {
-				t.Errorf("%s: process %d is still there", test.reason, pid)
-			}
-			if took < test.kept || took > test.kept+10*time.Second {
-				t.Errorf("%s: it took %s", test.reason, took)
+			if !isGone(pid) || took < test.kept || took > test.kept+10*time.Second {
+				t.Errorf("expected the process to end in time, but it is gone: %t, after %s", isGone(pid), took)
 			}
 		})
 	}
@@ -95,9 +89,8 @@ func TestContextHasEnded(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := newPool(t, Options{}).Run(ctx, request("nothing"), nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("found %v", err)
-	}
+	_, err := newPool(t, Options{}).Run(ctx, request("nothing"), nil)
+	isCanceled(t, err)
 }
 
 // The observer's own work ends with the context.
@@ -109,20 +102,16 @@ func TestContextEndsWhileTheObserverIsAsked(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}}
-	if _, err := newPool(t, Options{}).Run(ctx, request("installs"), o); !errors.Is(err, context.Canceled) {
-		t.Errorf("found %v", err)
-	}
+	_, err := newPool(t, Options{}).Run(ctx, request("installs"), o)
+	isCanceled(t, err)
 }
 
 // A worker that does not read keeps nobody waiting, however much it is told.
 func TestStoppedWorker(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, Options{Grace: 100 * time.Millisecond})
-	result, err := p.Run(t.Context(), request("pid"), &observer{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(result.Revision, syscall.SIGSTOP); err != nil {
+	stopped := result(t, p, "pid", &observer{}).Revision
+	if err := syscall.Kill(stopped, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
@@ -131,7 +120,7 @@ func TestStoppedWorker(t *testing.T) {
 	if _, err := p.Run(ctx, req, &observer{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("found %v", err)
 	}
-	if !isGone(result.Revision) {
+	if !isGone(stopped) {
 		t.Error("the worker is still there")
 	}
 }
@@ -149,14 +138,6 @@ func TestNoWorker(t *testing.T) {
 		t.Setenv(oddEnv, odd)
 		_, err := p.Run(t.Context(), request("odd"), &observer{})
 		wantError(t, err, helm.Crashed, text)
-	}
-}
-
-// Signals to the process group are not for workers.
-func TestSignals(t *testing.T) {
-	t.Parallel()
-	if _, err := newPool(t, Options{}).Run(t.Context(), request("signals"), &observer{}); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -186,17 +167,12 @@ func startParent(t *testing.T, scenario string) (*exec.Cmd, int) {
 // A worker does not outlive its parent, whatever it does.
 func TestParentIsKilled(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		reason, scenario string
-		stop             bool
-	}{
-		{reason: "it works", scenario: "loops after rendering"},
-		{reason: "it is stopped, and so does not see its input closed", scenario: "waits for ever", stop: true},
-	} {
-		t.Run(test.reason, func(t *testing.T) {
+	// The one works, and the other is stopped, and so does not see its input closed.
+	for scenario, stop := range map[string]bool{"loops after rendering": false, "waits for ever": true} {
+		t.Run(scenario, func(t *testing.T) {
 			t.Parallel()
-			cmd, pid := startParent(t, test.scenario)
-			if test.stop {
+			cmd, pid := startParent(t, scenario)
+			if stop {
 				if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 					t.Fatal(err)
 				}

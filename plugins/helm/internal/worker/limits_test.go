@@ -16,18 +16,11 @@ import (
 // Each limit ends the worker, and the error says which one it was.
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	memory := func(r *helm.Request) { r.Limits.MemoryBytes = 128 << 20 }
-	for _, test := range []struct {
-		reason, scenario, text string
-	}{
-		{"memory, little by little", "grows", "memory limit of 128Mi"},
-		{"memory, all at once", "grows at once", "memory limit of 128Mi"},
-		{"the stack", "recurses", "memory limit of 128Mi"},
-	} {
-		t.Run(test.reason, func(t *testing.T) {
+	for _, scenario := range []string{"grows", "grows at once", "recurses"} {
+		t.Run(scenario, func(t *testing.T) {
 			t.Parallel()
-			_, err := newPool(t, Options{}).Run(t.Context(), request(test.scenario, memory), &observer{})
-			wantError(t, err, helm.LimitExceeded, test.text, "prod/"+test.scenario)
+			_, err := run(t, scenario, func(r *helm.Request) { r.Limits.MemoryBytes = 128 << 20 })
+			wantError(t, err, helm.LimitExceeded, "memory limit of 128Mi", "prod/"+scenario)
 		})
 	}
 }
@@ -35,15 +28,16 @@ func TestLimits(t *testing.T) {
 // An index that asks for any amount of memory ends its worker. The answer about another one arrives.
 func TestIndex(t *testing.T) {
 	t.Parallel()
-	bomb := "%TAG ! tag:" + strings.Repeat("x", 1<<20) + "\n---\nentries:\n  shop:\n" + strings.Repeat("  - !a b\n", 100_000)
+	bomb := "%TAG ! tag:" + strings.Repeat("x", 1<<20) + "\n---\nentries:\n  shop:\n" +
+		strings.Repeat("  - !a b\n", 100_000)
 	read := func(document string) (*helm.Result, error) {
 		path := filepath.Join(t.TempDir(), "index.yaml")
 		if err := os.WriteFile(path, []byte(document), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		return newPool(t, Options{}).Run(t.Context(), request("index", action(helm.Index), func(r *helm.Request) {
+		return run(t, "index", action(helm.Index), func(r *helm.Request) {
 			r.Chart.Path, r.Wanted, r.Limits.MemoryBytes = path, helm.Wanted{Name: "shop"}, 128<<20
-		}), &observer{})
+		})
 	}
 	_, err := read(bomb)
 	wantError(t, err, helm.LimitExceeded, "reading the index", "memory limit of 128Mi", "the index is too large")
@@ -60,10 +54,12 @@ func TestTimeForRendering(t *testing.T) {
 		for _, action := range []helm.Action{helm.Values, helm.Install} {
 			t.Run(scenario+" "+string(action), func(t *testing.T) {
 				t.Parallel()
-				req := request(scenario, func(r *helm.Request) { r.Action, r.Limits.RenderTime = action, 500*time.Millisecond })
-				_, err := newPool(t, Options{}).Run(t.Context(), req, &observer{})
-				var found *helm.Error
-				if !errors.As(err, &found) || !strings.Contains(found.Message, "time limit of 500ms") && !strings.Contains(found.Message, "within 500ms") {
+				_, err := run(t, scenario, func(r *helm.Request) {
+					r.Action, r.Limits.RenderTime = action, 500*time.Millisecond
+				})
+				found, ok := errors.AsType[*helm.Error](err)
+				if !ok || !strings.Contains(found.Message, "time limit of 500ms") &&
+					!strings.Contains(found.Message, "within 500ms") {
 					t.Errorf("found %v", err)
 				}
 			})
@@ -77,10 +73,7 @@ func TestWhoIsToBlameForTheTime(t *testing.T) {
 	for busy, kind := range map[time.Duration]helm.Kind{
 		30 * time.Second: helm.LimitExceeded, 3 * time.Second: helm.LimitExceeded, 2 * time.Second: helm.ClusterFailed,
 	} {
-		found := tooSlow(request("x", func(r *helm.Request) { r.Limits.RenderTime = 30 * time.Second }), busy)
-		if found.Kind != kind {
-			t.Errorf("%s: found %s: %s", busy, found.Kind, found.Message)
-		}
+		wantError(t, tooSlow(request("x", func(r *helm.Request) { r.Limits.RenderTime = 30 * time.Second }), busy), kind)
 	}
 }
 
@@ -88,37 +81,34 @@ func TestWhoIsToBlameForTheTime(t *testing.T) {
 func TestTimeForRenderingEndsWithIt(t *testing.T) {
 	t.Parallel()
 	const limit, work = time.Second, 2 * time.Second
-	for _, test := range []struct {
-		reason   string
-		action   helm.Action
-		observer time.Duration
-		worker   time.Duration
+	for reason, test := range map[string]struct {
+		action           helm.Action
+		observer, worker time.Duration
 	}{
-		{"the chart is rendered", helm.Upgrade, 0, work},
-		{"the observer is asked", helm.Install, work, 0},
-		{"there is no chart", helm.Uninstall, 0, work},
+		"the chart is rendered": {helm.Upgrade, 0, work},
+		"the observer is asked": {helm.Install, work, 0},
+		"there is no chart":     {helm.Uninstall, 0, work},
 	} {
-		t.Run(test.reason, func(t *testing.T) {
+		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
 			o := &observer{rendered: func(context.Context, []helm.Object) ([]helm.Object, error) {
 				time.Sleep(test.observer)
 				return nil, nil
 			}}
-			_, err := newPool(t, Options{}).Run(t.Context(), request("takes its time", action(test.action), func(r *helm.Request) {
-				r.Limits.RenderTime, r.Options.Timeout = limit, test.worker
-			}), o)
-			if err != nil {
+			req := request("takes its time", action(test.action))
+			req.Limits.RenderTime, req.Options.Timeout = limit, test.worker
+			if _, err := newPool(t, Options{}).Run(t.Context(), req, o); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 }
 
-// Garbage is no offence.
-func TestGarbageIsCollected(t *testing.T) {
+// Garbage is no offence. Signals to the process group are not for workers.
+func TestNoHarm(t *testing.T) {
 	t.Parallel()
-	if _, err := newPool(t, Options{}).Run(t.Context(), request("garbage"), &observer{}); err != nil {
-		t.Error(err)
+	for _, scenario := range []string{"garbage", "signals"} {
+		result(t, newPool(t, Options{}), scenario, &observer{})
 	}
 }
 
@@ -126,10 +116,10 @@ func TestGarbageIsCollected(t *testing.T) {
 func TestStandardError(t *testing.T) {
 	t.Parallel()
 	var log logger
-	if _, err := newPool(t, Options{Log: log.Log()}).Run(t.Context(), request("writes"), &observer{}); err != nil {
-		t.Fatal(err)
-	}
-	for text, want := range map[string]bool{"line=first": true, "line=second": true, "secret": false, "release=writes": true} {
+	result(t, newPool(t, Options{Log: log.Log()}), "writes", &observer{})
+	for text, want := range map[string]bool{
+		"line=first": true, "line=second": true, "secret": false, "release=writes": true,
+	} {
 		if strings.Contains(log.String(), text) != want {
 			t.Errorf("expected %q: %t, but found %.2000s", text, want, log.String())
 		}

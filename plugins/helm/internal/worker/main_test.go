@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/test/await"
@@ -65,19 +68,10 @@ func copyProgram(t *testing.T) string {
 func runTests(m *testing.M) int {
 	_ = flag.Set("test.parallel", "4") // most of the tests' time is waiting
 	code := m.Run()
-	for _, left := range []struct {
-		what string
-		find func() string
-	}{
-		{"goroutines", leftGoroutines},
-		{"processes", leftProcesses},
-	} {
+	for what, find := range map[string]func() string{"goroutines": leftGoroutines, "processes": leftProcesses} {
 		var found string
-		if !await.Until(patience, func() bool {
-			found = left.find()
-			return found == ""
-		}) {
-			fmt.Fprintf(os.Stderr, "the tests have left %s behind: %s\n", left.what, found)
+		if !await.Until(patience, func() bool { found = find(); return found == "" }) {
+			fmt.Fprintf(os.Stderr, "the tests have left %s behind: %s\n", what, found)
 			code = 1
 		}
 	}
@@ -131,18 +125,57 @@ var testLimits = helm.Limits{
 
 // request asks for a scenario.
 func request(scenario string, change ...func(*helm.Request)) *helm.Request {
-	req := &helm.Request{Action: helm.Install, Kubeconfig: []byte("k"), Release: helm.Release{Namespace: "prod", Name: scenario}, Limits: testLimits}
+	req := &helm.Request{
+		Action: helm.Install, Kubeconfig: []byte("k"), Release: helm.Release{Namespace: "prod", Name: scenario},
+		Limits: testLimits,
+	}
 	for _, c := range change {
 		c(req)
 	}
 	return req
 }
 
-// newPool returns a pool that is closed with the test.
-func newPool(t testing.TB, o Options) *Pool {
+// newPool returns a pool whose idle workers end with the test, with 16 workers by default.
+func newPool(t *testing.T, o Options) *Pool {
+	t.Helper()
+	o.Workers = cmp.Or(o.Workers, 16)
 	p := New(o)
-	t.Cleanup(p.Close)
+	t.Cleanup(func() {
+		for child := p.takeIdle(); child != nil; child = p.takeIdle() {
+			child.end()
+		}
+	})
 	return p
+}
+
+// run carries out a request in a pool of its own.
+func run(t *testing.T, scenario string, changes ...func(*helm.Request)) (*helm.Result, error) {
+	t.Helper()
+	return newPool(t, Options{}).Run(t.Context(), request(scenario, changes...), &observer{})
+}
+
+// result is that of a scenario that succeeds.
+func result(t *testing.T, p *Pool, scenario string, o *observer) *helm.Result {
+	t.Helper()
+	found, err := p.Run(t.Context(), request(scenario), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func isSame(t *testing.T, want, got any) {
+	t.Helper()
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func isCanceled(t *testing.T, err error) {
+	t.Helper()
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("expected the end of the context, but found %v", err)
+	}
 }
 
 func action(a helm.Action) func(*helm.Request) { return func(req *helm.Request) { req.Action = a } }
@@ -198,11 +231,11 @@ func (o *observer) all() []string {
 	return append([]string(nil), o.said...)
 }
 
-// wantError returns an error that must be a *helm.Error of a kind, whose message has some texts.
-func wantError(t *testing.T, err error, kind helm.Kind, texts ...string) *helm.Error {
+// wantError fails unless an error is a *helm.Error of a kind, whose message has some texts.
+func wantError(t *testing.T, err error, kind helm.Kind, texts ...string) {
 	t.Helper()
-	var found *helm.Error
-	if !errors.As(err, &found) || found.Kind != kind {
+	found, ok := errors.AsType[*helm.Error](err)
+	if !ok || found.Kind != kind {
 		t.Fatalf("expected %s, but found %#v: %v", kind, found, err)
 	}
 	for _, text := range texts {
@@ -210,7 +243,6 @@ func wantError(t *testing.T, err error, kind helm.Kind, texts ...string) *helm.E
 			t.Errorf("expected a message with %q, but found %q", text, found.Message)
 		}
 	}
-	return found
 }
 
 // logger writes down what is logged.

@@ -14,8 +14,7 @@ import (
 )
 
 const (
-	defaultWorkers = 16
-	defaultGrace   = 3 * time.Second
+	defaultGrace = 3 * time.Second
 	// maxRequests bounds the requests of a worker, maxIdle its wait for the next one.
 	maxRequests = 200
 	maxIdle     = 30 * time.Second
@@ -24,11 +23,11 @@ const (
 	startDelay = 50 * time.Millisecond
 )
 
-// Options are the settings of a Pool. The zero value stands for defaults.
+// Options are the settings of a Pool.
 type Options struct {
 	// Log gets the workers' standard errors, at level debug. Defaults to none.
 	Log *slog.Logger
-	// Workers is the maximum number of processes. Defaults to 16.
+	// Workers is the maximum number of processes. Positive.
 	Workers int
 	// Rendering is the maximum number of processes at work on charts, from loading to rendering: that takes memory and
 	// time, while the others talk to a target. Defaults to the number of processors, and is two at least then.
@@ -38,8 +37,7 @@ type Options struct {
 }
 
 // Pool carries out requests in processes of their own, up to a number at once; the others wait for a slot in the order
-// of their arrival. Idle processes end after some time, with Close, and with the program. It is safe for concurrent
-// use.
+// of their arrival. Idle processes end after some time, and with the program. It is safe for concurrent use.
 type Pool struct {
 	log                 *slog.Logger
 	grace               time.Duration
@@ -49,9 +47,8 @@ type Pool struct {
 	// returned receives a value for a new idle worker.
 	returned chan struct{}
 
-	mu     sync.Mutex
-	idle   []*process
-	closed bool
+	mu   sync.Mutex
+	idle []*process
 }
 
 var _ helm.Helm = (*Pool)(nil)
@@ -60,9 +57,6 @@ var _ helm.Helm = (*Pool)(nil)
 func New(o Options) *Pool {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.Workers <= 0 {
-		o.Workers = defaultWorkers
 	}
 	if o.Rendering <= 0 {
 		o.Rendering = max(runtime.GOMAXPROCS(0), 2)
@@ -109,8 +103,10 @@ func (p *Pool) Run(ctx context.Context, req *helm.Request, observer helm.Observe
 		return nil, err
 	}
 	child.busy = last.Busy
-	if last.Last || ctx.Err() != nil || child.requests >= maxRequests || !p.keep(child) {
+	if last.Last || ctx.Err() != nil || child.requests >= maxRequests {
 		child.end()
+	} else {
+		p.keep(child)
 	}
 	return last.Result, nil
 }
@@ -152,20 +148,16 @@ func (p *Pool) takeIdle() *process {
 	return nil
 }
 
-// keep has a worker wait for the next request, unless the pool is closed.
-func (p *Pool) keep(child *process) bool {
+// keep has a worker wait for the next request.
+func (p *Pool) keep(child *process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
-		return false
-	}
 	p.idle = append(p.idle, child)
 	child.idle = time.AfterFunc(p.maxIdle, func() { p.drop(child) })
 	select {
 	case p.returned <- struct{}{}:
 	default: // there is a value for each possible waiter already
 	}
-	return true
 }
 
 // drop ends a worker idle for too long.
@@ -174,18 +166,6 @@ func (p *Pool) drop(child *process) {
 	p.idle = slices.DeleteFunc(p.idle, func(other *process) bool { return other == child })
 	p.mu.Unlock()
 	child.end()
-}
-
-// Close ends the idle workers, and has the others end after their requests. It blocks until the former have ended.
-func (p *Pool) Close() {
-	p.mu.Lock()
-	waiting := p.idle
-	p.idle, p.closed = nil, true
-	p.mu.Unlock()
-	for _, child := range waiting {
-		child.idle.Stop()
-		child.end()
-	}
 }
 
 // slots are taken by callers in the order of their arrival.

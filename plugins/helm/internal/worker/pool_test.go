@@ -17,49 +17,30 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 )
 
 func TestInstall(t *testing.T) {
 	t.Parallel()
 	o := &observer{}
-	result, err := newPool(t, Options{}).Run(t.Context(), request("installs"), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := &helm.Result{
+	isSame(t, &helm.Result{
 		Revision: 2, Chart: chart, Definitions: objects(1, "d"), Objects: objects(3, "<&>"),
 		Hooks: []helm.Hook{{Object: objects(1, "h")[0], Events: []string{"pre-install"}}},
-	}
-	if diff := cmp.Diff(want, result); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	said := []string{"Load: loads <the chart>", "log: a line of Helm's", "changing", "rendered 3", "Create: creates the objects"}
-	if diff := cmp.Diff(said, o.all()); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	}, result(t, newPool(t, Options{}), "installs", o))
+	isSame(t, []string{
+		"Load: loads <the chart>", "log: a line of Helm's", "changing", "rendered 3", "Create: creates the objects",
+	}, o.all())
 }
 
-func TestObserverReplacesObjects(t *testing.T) {
+// The observer may replace the objects, or refuse them.
+func TestObserver(t *testing.T) {
 	t.Parallel()
-	o := &observer{rendered: func(context.Context, []helm.Object) ([]helm.Object, error) { return objects(2, "other"), nil }}
-	result, err := newPool(t, Options{}).Run(t.Context(), request("installs"), o)
-	if err != nil {
-		t.Fatal(err)
+	rendered := func(objects []helm.Object, err error) *observer {
+		return &observer{rendered: func(context.Context, []helm.Object) ([]helm.Object, error) { return objects, err }}
 	}
-	if diff := cmp.Diff(objects(2, "other"), result.Objects); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-}
-
-func TestObserverRefuses(t *testing.T) {
-	t.Parallel()
-	for _, o := range []*observer{
-		{changing: errors.New("no")},
-		{rendered: func(context.Context, []helm.Object) ([]helm.Object, error) { return nil, errors.New("no") }},
-	} {
+	replaced := rendered(objects(2, "other"), nil)
+	isSame(t, objects(2, "other"), result(t, newPool(t, Options{}), "installs", replaced).Objects)
+	for _, o := range []*observer{{changing: errors.New("no")}, rendered(nil, errors.New("no"))} {
 		_, err := newPool(t, Options{}).Run(t.Context(), request("installs"), o)
 		wantError(t, err, helm.Refused)
 	}
@@ -68,86 +49,61 @@ func TestObserverRefuses(t *testing.T) {
 func TestRequestArrives(t *testing.T) {
 	t.Parallel()
 	req := &helm.Request{
-		Action: helm.Values, Kubeconfig: []byte("\x00kube"), Release: helm.Release{Namespace: "prod", Name: "echo"}, Chart: helm.Chart{Path: "/c"},
-		Values: json.RawMessage(`{"a":1.00,"b":"` + strings.Repeat("v", 1<<10) + `"}`), CreateNamespace: true, Labels: map[string]string{"a": "b"},
-		Interrupted: []int{1, 2}, MaxHistory: 3, Options: helm.Options{Atomic: true, Timeout: time.Minute}, Limits: testLimits,
+		Action: helm.Values, Kubeconfig: []byte("\x00kube"), Release: helm.Release{Namespace: "prod", Name: "echo"},
+		Chart: helm.Chart{Path: "/c"}, Values: json.RawMessage(`{"a":1.00,"b":"` + strings.Repeat("v", 1<<10) + `"}`),
+		CreateNamespace: true, Labels: map[string]string{"a": "b"}, Interrupted: []int{1, 2}, MaxHistory: 3,
+		Options: helm.Options{Atomic: true, Timeout: time.Minute}, Limits: testLimits,
 	}
-	result, err := newPool(t, Options{}).Run(t.Context(), req, &observer{})
+	found, err := newPool(t, Options{}).Run(t.Context(), req, &observer{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got helm.Request
-	if err := json.Unmarshal([]byte(result.Kept), &got); err != nil {
+	if err := json.Unmarshal([]byte(found.Kept), &got); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(req, &got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	if diff := cmp.Diff(string(req.Values), string(result.Values)); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	isSame(t, req, &got)
+	isSame(t, string(req.Values), string(found.Values))
 }
 
 // A worker has a low priority and some processors. What it prints is no report.
 func TestWhatAWorkerHas(t *testing.T) {
 	t.Parallel()
-	result, err := newPool(t, Options{}).Run(t.Context(), request("has"), &observer{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	priority, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	nice := max(niceness, 20-priority) // the tests themselves may have a low priority
-	if want := fmt.Sprint(nice, min(runtime.GOMAXPROCS(0), maxProcessors)); result.Kept != want {
-		t.Errorf("expected %q, but found %q", want, result.Kept)
-	}
+	isSame(t, fmt.Sprint(nice, min(runtime.GOMAXPROCS(0), maxProcessors)),
+		result(t, newPool(t, Options{}), "has", &observer{}).Kept)
 }
 
-// Errors of Helm arrive, without what cannot be trusted to hold no values.
+// Errors of Helm arrive, without what cannot be trusted to hold no values, and processes end for reasons of their own.
 func TestErrors(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]*helm.Error{
-		"known error": {
-			Kind: helm.RenderFailed, Message: "it fails",
-		},
-		"unknown error": {
-			Kind: helm.Crashed, Message: "installing release prod/unknown error failed: unexpected error of type *errors.errorString; see the log at level debug",
-		},
+	const unexpected = "failed: unexpected error of type *errors.errorString; see the log at level debug"
+	for name, test := range map[string]struct {
+		kind helm.Kind
+		text string
+	}{
+		"known error":   {helm.RenderFailed, "it fails"},
+		"unknown error": {helm.Crashed, unexpected},
+		"panics":        {helm.Crashed, "exit status 2"},
+		"panics on":     {helm.Crashed, "exit status 2"},
+		"map fatal":     {helm.Crashed, "exit status 2"},
+		"exits 7":       {helm.Crashed, "exit status 7"},
+		"killed":        {helm.Crashed, "lack of memory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var log logger
 			_, err := newPool(t, Options{Log: log.Log()}).Run(t.Context(), request(name), &observer{})
-			var got *helm.Error
-			if !errors.As(err, &got) {
-				t.Fatal(err)
+			wantError(t, err, test.kind, test.text)
+			if test.kind == helm.Crashed {
+				wantError(t, err, test.kind, "installing release prod/"+name)
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
-			if strings.Contains(log.String(), "secret") {
-				t.Errorf("the log holds what may be a value: %s", log.String())
-			}
-		})
-	}
-}
-
-// Processes that end for reasons of their own.
-func TestCrashes(t *testing.T) {
-	t.Parallel()
-	for name, text := range map[string]string{
-		"panics": "exit status 2", "panics on": "exit status 2", "map fatal": "exit status 2", "exits 7": "exit status 7",
-		"killed": "lack of memory",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var log logger
-			_, err := newPool(t, Options{Log: log.Log()}).Run(t.Context(), request(name), &observer{})
-			wantError(t, err, helm.Crashed, text, "installing release prod/"+name)
-			if strings.Contains(log.String(), "secret") || strings.Contains(log.String(), "lines\n") {
-				t.Errorf("the log holds the message of a panic: %s", log.String())
+			if text := log.String() + err.Error(); strings.Contains(text, "secret") || strings.Contains(text, "lines\n") {
+				t.Errorf("what may be a value is told: %s", text)
 			}
 			if name == "panics on" && !strings.Contains(log.String(), "scenarios_test.go") {
 				t.Errorf("expected the stack in the log, but found: %s", log.String())
@@ -165,10 +121,7 @@ func TestReuse(t *testing.T) {
 			p := newPool(t, Options{})
 			o := &observer{}
 			_, _ = p.Run(t.Context(), request(first), o)
-			second, err := p.Run(t.Context(), request("pid"), &observer{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			second := result(t, p, "pid", &observer{})
 			if got := slices.Contains(o.all(), "log: "+strconv.Itoa(second.Revision)); got != reused {
 				t.Errorf("expected the same process: %t, but found %t", reused, got)
 			}
@@ -181,10 +134,7 @@ func TestStartDelay(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, Options{Rendering: 1})
 	p.startDelay = patience
-	first, err := p.Run(t.Context(), request("pid"), &observer{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := result(t, p, "pid", &observer{})
 	isRendered, ended := make(chan struct{}), make(chan error)
 	o := &observer{rendered: func(_ context.Context, objects []helm.Object) ([]helm.Object, error) {
 		close(isRendered)
@@ -192,10 +142,7 @@ func TestStartDelay(t *testing.T) {
 	}}
 	go func() { _, err := p.Run(t.Context(), request("installs"), o); ended <- err }()
 	<-isRendered
-	second, err := p.Run(t.Context(), request("pid"), &observer{})
-	if err != nil || second.Revision != first.Revision {
-		t.Errorf("expected process %d again, but found %+v (%v)", first.Revision, second, err)
-	}
+	isSame(t, first.Revision, result(t, p, "pid", &observer{}).Revision)
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
@@ -209,14 +156,10 @@ func TestRequestsOfAWorker(t *testing.T) {
 	requests := map[int]int{}
 	for range maxRequests {
 		o := &observer{}
-		if _, err := p.Run(t.Context(), request("installs"), o); err != nil || len(o.all()) != 5 {
-			t.Fatalf("found %q (%v)", o.all(), err)
+		if result(t, p, "installs", o); len(o.all()) != 5 {
+			t.Fatalf("found %q", o.all())
 		}
-		result, err := p.Run(t.Context(), request("pid"), &observer{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		requests[result.Revision] += 2
+		requests[result(t, p, "pid", &observer{}).Revision] += 2
 	}
 	for pid, n := range requests {
 		if n != maxRequests {
@@ -229,13 +172,7 @@ func TestRequestsOfAWorker(t *testing.T) {
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, Options{})
-	run := func() int {
-		result, err := p.Run(t.Context(), request("pid"), &observer{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return result.Revision
-	}
+	run := func() int { return result(t, p, "pid", &observer{}).Revision }
 	killed := run()
 	if err := syscall.Kill(killed, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -277,16 +214,25 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
+// startRun carries out a request until it says something. Its end is that of the context.
+func startRun(t *testing.T, p *Pool, scenario string) (end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	o := &observer{heard: make(chan string, 1)}
+	ended := make(chan error)
+	go func() { _, err := p.Run(ctx, request(scenario), o); ended <- err }()
+	<-o.heard
+	return func() {
+		cancel()
+		isCanceled(t, <-ended)
+	}
+}
+
 // Who waits for others leaves when its context ends. Renderers keep nobody waiting who renders nothing.
 func TestSlots(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, Options{Rendering: 1, Workers: 3})
-	ctx, cancel := context.WithCancel(t.Context())
-	first := &observer{heard: make(chan string, 1)}
-	ended := make(chan error)
-	go func() { _, err := p.Run(ctx, request("waits"), first); ended <- err }()
-	<-first.heard
-
+	end := startRun(t, p, "waits")
 	short, cancelShort := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errors.New("aborted"))
 	defer cancelShort()
 	_, err := p.Run(short, request("nothing"), &observer{})
@@ -296,28 +242,16 @@ func TestSlots(t *testing.T) {
 	if _, err := p.Run(t.Context(), request("nothing", action(helm.Uninstall)), &observer{}); err != nil {
 		t.Errorf("expected an uninstallation to go ahead, but found %v", err)
 	}
-	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("expected the end of the context, but found %v", err)
-	}
+	end()
 }
 
 // Once a chart is rendered the next one can be, whatever Helm waits for.
 func TestWaitingDoesNotKeepOthersFromRendering(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, Options{Rendering: 1})
-	ctx, cancel := context.WithCancel(t.Context())
-	first := &observer{heard: make(chan string, 1)}
-	ended := make(chan error)
-	go func() { _, err := p.Run(ctx, request("loops after rendering"), first); ended <- err }()
-	<-first.heard
-	if _, err := p.Run(t.Context(), request("nothing"), &observer{}); err != nil {
-		t.Error(err)
-	}
-	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("expected the end of the context, but found %v", err)
-	}
+	end := startRun(t, p, "loops after rendering")
+	result(t, p, "nothing", &observer{})
+	end()
 }
 
 // The program goes on to be what it was, whatever becomes of its file.

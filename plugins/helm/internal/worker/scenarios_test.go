@@ -32,7 +32,33 @@ var chart = helm.Metadata{Name: "shop", Version: "1.2.3"}
 // sink keeps the compiler from leaving things out.
 var sink [][]byte
 
-var scenarios = map[string]func(ctx context.Context, req *helm.Request, o helm.Observer) (*helm.Result, error){
+// scenario is a Helm that does one thing.
+type scenario = func(ctx context.Context, req *helm.Request, o helm.Observer) (*helm.Result, error)
+
+// does is a scenario that needs nothing of its request.
+func does(what func() error) scenario {
+	return func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
+		return &helm.Result{}, what()
+	}
+}
+
+// told is a scenario that first tells the process id, as a step of progress.
+func told(then func(ctx context.Context) (*helm.Result, error)) scenario {
+	return func(ctx context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
+		o.Progress("Wait", strconv.Itoa(os.Getpid()))
+		return then(ctx)
+	}
+}
+
+// logged is a scenario that first logs the process id.
+func logged(then func() (*helm.Result, error)) scenario {
+	return func(_ context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
+		o.Log(strconv.Itoa(os.Getpid()))
+		return then()
+	}
+}
+
+var scenarios = map[string]scenario{
 	"installs": func(ctx context.Context, req *helm.Request, o helm.Observer) (*helm.Result, error) {
 		o.Progress("Load", "loads <the chart>")
 		o.Log("a line of Helm's")
@@ -53,20 +79,16 @@ var scenarios = map[string]func(ctx context.Context, req *helm.Request, o helm.O
 			Hooks: []helm.Hook{{Object: objects(1, "h")[0], Events: []string{"pre-install"}}},
 		}, nil
 	},
-	"pid": func(_ context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
-		o.Log(strconv.Itoa(os.Getpid()))
-		return &helm.Result{Revision: os.Getpid()}, nil
-	},
-	"keeps memory": func(_ context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
-		o.Log(strconv.Itoa(os.Getpid()))
+	"pid": logged(func() (*helm.Result, error) { return &helm.Result{Revision: os.Getpid()}, nil }),
+	"keeps memory": logged(func() (*helm.Result, error) {
 		sink = append(sink, bytes.Repeat([]byte("x"), 100<<20))
 		return &helm.Result{}, nil
-	},
+	}),
 	"index": func(_ context.Context, req *helm.Request, _ helm.Observer) (*helm.Result, error) {
 		listed, err := helm.ReadIndex(req.Chart.Path, req.Wanted)
 		return &helm.Result{Listed: listed}, err
 	},
-	"nothing": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) { return &helm.Result{}, nil },
+	"nothing": does(func() error { return nil }),
 	"echo": func(_ context.Context, req *helm.Request, _ helm.Observer) (*helm.Result, error) {
 		kept, err := json.Marshal(req)
 		return &helm.Result{Kept: string(kept), Values: req.Values}, err
@@ -90,47 +112,40 @@ var scenarios = map[string]func(ctx context.Context, req *helm.Request, o helm.O
 		return &helm.Result{Kept: fmt.Sprint(refused, " refused")}, nil
 	},
 
-	"known error": func(_ context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
-		o.Log(strconv.Itoa(os.Getpid()))
+	"known error": logged(func() (*helm.Result, error) {
 		return nil, fmt.Errorf("wrapped: %w", &helm.Error{Kind: helm.RenderFailed, Message: "it fails"})
-	},
-	"unknown error": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
-		return nil, errors.New("secret")
-	},
-	"panics": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) { panic("secret") }, //nolint:forbidigo // what is tested
-	"panics on": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
+	}),
+	"unknown error": does(func() error { return errors.New("secret") }),
+	"panics":        does(func() error { panic("secret") }), //nolint:forbidigo // what is tested
+	"panics on": does(func() error {
 		go panic("secret\nlines") //nolint:forbidigo // what is tested
 		select {}
-	},
-	"map fatal": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
+	}),
+	"map fatal": does(func() error {
 		var mu sync.Mutex
 		mu.Unlock() // which cannot be recovered from
-		return nil, nil
-	},
-	"exits 7": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) { os.Exit(7); return nil, nil },
-	"killed": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
-		return nil, suicide(syscall.SIGKILL)
-	},
+		return nil
+	}),
+	"exits 7": does(func() error { os.Exit(7); return nil }),
+	"killed":  does(func() error { return suicide(syscall.SIGKILL) }),
 
-	"grows": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
+	"grows": does(func() error {
 		for {
 			sink = append(sink, bytes.Repeat([]byte("x"), 1<<20))
 		}
-	},
-	"grows at once": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
+	}),
+	"grows at once": does(func() error {
 		sink = append(sink, bytes.Repeat([]byte("x"), 6<<30))
-		return nil, errors.New("it got them")
-	},
-	"garbage": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
+		return errors.New("it got them")
+	}),
+	"garbage": does(func() error {
 		for range 60 {
 			sink = [][]byte{bytes.Repeat([]byte("x"), 10<<20)}
 		}
-		return &helm.Result{}, nil
-	},
-	"recurses": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
-		return &helm.Result{Revision: deeper(1)}, nil
-	},
-	"loops": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) { return nil, loop() },
+		return nil
+	}),
+	"recurses": does(func() error { return fmt.Errorf("found the end after %d", deeper(1)) }),
+	"loops":    does(loop),
 	"loops after rendering": func(ctx context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
 		if _, err := o.Rendered(ctx, nil); err != nil {
 			return nil, err
@@ -138,20 +153,15 @@ var scenarios = map[string]func(ctx context.Context, req *helm.Request, o helm.O
 		o.Progress("Create", strconv.Itoa(os.Getpid()))
 		return nil, loop()
 	},
-	"waits": func(ctx context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
-		o.Progress("Wait", strconv.Itoa(os.Getpid()))
+	"waits": told(func(ctx context.Context) (*helm.Result, error) {
 		<-ctx.Done()
 		return nil, fmt.Errorf("waiting has ended: %w", ctx.Err())
-	},
-	"waits and is done": func(ctx context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
-		o.Progress("Wait", strconv.Itoa(os.Getpid()))
+	}),
+	"waits and is done": told(func(ctx context.Context) (*helm.Result, error) {
 		<-ctx.Done()
 		return &helm.Result{Revision: 3}, nil
-	},
-	"waits for ever": func(_ context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
-		o.Progress("Wait", strconv.Itoa(os.Getpid()))
-		select {}
-	},
+	}),
+	"waits for ever": told(func(context.Context) (*helm.Result, error) { select {} }),
 	"takes its time": func(ctx context.Context, req *helm.Request, o helm.Observer) (*helm.Result, error) {
 		if req.Action != helm.Uninstall {
 			if _, err := o.Rendered(ctx, nil); err != nil {
@@ -170,13 +180,13 @@ var scenarios = map[string]func(ctx context.Context, req *helm.Request, o helm.O
 		return &helm.Result{}, ctx.Err()
 	},
 
-	"writes": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
+	"writes": does(func() error {
 		log.Print("warning: cannot overwrite table with non table for shop.password (secret)")
 		fmt.Fprintln(os.Stderr, "first")
 		fmt.Fprintln(os.Stdout, "second")
 		fmt.Fprintln(os.Stderr, strings.Repeat("x", 10*maxStderr))
-		return &helm.Result{}, nil
-	},
+		return nil
+	}),
 }
 
 func suicide(with syscall.Signal) error {
