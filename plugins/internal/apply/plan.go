@@ -48,9 +48,9 @@ type Plan struct {
 }
 
 // NewPlan looks up where the target serves the objects, and sorts them. They are labelled for the owner; without one,
-// its zero value, they stay as they are, for package observe, and for Diff with objects of another client. The error names
-// all objects that occur twice; objects of a kind defined neither by the target nor by a CustomResourceDefinition
-// among them are errors of Run. asOf is for Client.Mapping.
+// its zero value, they stay as they are, for package observe, and for Diff with objects of another client. The error
+// names all objects that occur twice; objects of a kind defined neither by the target nor by a
+// CustomResourceDefinition among them are errors of Run. asOf is for Client.Mapping.
 func NewPlan(
 	ctx context.Context, client *target.Client, manifests []desired.Manifest, by owner.Owner, asOf time.Time,
 ) (*Plan, error) {

@@ -82,8 +82,8 @@ func ParseAccess(document json.RawMessage, home registry.Reference) (Access, err
 	case "wget", "Wget":
 		return a.wget()
 	default:
-		return nil, invalidf("the access has the type %s, which is not supported; transfer the component with its resources as "+
-			"local blobs, or use one of ociArtifact, localBlob, ociBlob, helm and wget", shown(a.Type))
+		return nil, invalidf("the access has the type %s, which is not supported; transfer the component with its resources "+
+			"as local blobs, or use one of ociArtifact, localBlob, ociBlob, helm and wget", shown(a.Type))
 	}
 }
 
@@ -160,8 +160,8 @@ func (a *accessFields) blob(repository registry.Reference, field, digests string
 	for part := range strings.SplitSeq(digests, ",") {
 		chunk := digest.Digest(strings.TrimSpace(part))
 		if chunk.Validate() != nil || len(blob.Chunks) == maxChunks {
-			return nil, invalidf("the access has the %s %s, but expected the digest of a blob, or at most %d with commas, as the "+
-				"transfer of the component to a registry makes it", field, shown(digests), maxChunks)
+			return nil, invalidf("the access has the %s %s, but expected the digest of a blob, or at most %d with commas, as "+
+				"the transfer of the component to a registry makes it", field, shown(digests), maxChunks)
 		}
 		blob.Chunks = append(blob.Chunks, chunk)
 	}

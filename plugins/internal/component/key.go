@@ -82,8 +82,8 @@ func ParseKey(text string) (Key, error) {
 		}
 	}
 	if name := key.Resource[attributeName]; !elementName.MatchString(name) {
-		return Key{}, invalidf("resource.name in the key of the resource is %s, but expected the name of a resource, such as "+
-			"chart: at least two lower-case letters, digits, and between them - _ +", shown(name))
+		return Key{}, invalidf("resource.name in the key of the resource is %s, but expected the name of a resource, such "+
+			"as chart: at least two lower-case letters, digits, and between them - _ +", shown(name))
 	}
 	return key, CheckName("component in the key of the resource", key.Component, key.Version)
 }

@@ -75,8 +75,8 @@ func (m *Manifest) Main() (ocispec.Descriptor, error) {
 	})
 	switch {
 	case len(marked) > 1:
-		return ocispec.Descriptor{}, invalidf("the tag leads to an index with %d manifests of components; push the component "+
-			"version again", len(marked))
+		return ocispec.Descriptor{}, invalidf("the tag leads to an index with %d manifests of components; push the "+
+			"component version again", len(marked))
 	case len(marked) == 1:
 		return checkDescriptor("the manifest of the component in the index", marked[0])
 	case len(m.Manifests) > 0:
@@ -213,6 +213,6 @@ func (m *Manifest) BlueprintLayer() (ocispec.Descriptor, error) {
 	if first := m.Layers[0]; isConfig || isBlueprint(first.MediaType) {
 		return checkDescriptor("the layer with the blueprint", first)
 	}
-	return ocispec.Descriptor{}, invalidf("the artifact is no blueprint: its first layer has the type %s, but expected one "+
-		"of %s", shown(m.Layers[0].MediaType), listed(blueprintTars))
+	return ocispec.Descriptor{}, invalidf("the artifact is no blueprint: its first layer has the type %s, but expected "+
+		"one of %s", shown(m.Layers[0].MediaType), listed(blueprintTars))
 }

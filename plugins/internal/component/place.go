@@ -105,7 +105,8 @@ func parseBaseURL(baseURL, subPath string) (place Place, err error) {
 		return Place{}, invalidf("the repository context has a baseUrl and a subPath of more than %d characters together",
 			maxName)
 	case baseURL == "":
-		return Place{}, invalidf("the repository context has no baseUrl; set it to the registry, such as registry.example.org")
+		return Place{}, invalidf("the repository context has no baseUrl; set it to the registry, such as " +
+			"registry.example.org")
 	case strings.Contains(address, "@"):
 		return Place{}, invalidf("the repository context has a baseUrl with a user; put the login into a Secret of the " +
 			"Context's registryPullSecrets")
@@ -113,8 +114,8 @@ func parseBaseURL(baseURL, subPath string) (place Place, err error) {
 		return Place{}, invalidf("the repository context has the baseUrl %s, but expected the host of a registry, such as "+
 			"registry.example.org/path, with https:// or without a scheme", shown(baseURL))
 	case ref.ValidateRepository() != nil:
-		return Place{}, invalidf("the repository context leads to the path %s in the registry (from baseUrl and subPath), but "+
-			"no repository has such a name; use letters, digits and between them . _ - /", shown(place.Prefix))
+		return Place{}, invalidf("the repository context leads to the path %s in the registry (from baseUrl and subPath), "+
+			"but no repository has such a name; use letters, digits and between them . _ - /", shown(place.Prefix))
 	}
 	return place, nil
 }

@@ -232,8 +232,8 @@ func (p Places) For(component, version string) ([]Place, error) {
 	case len(found) == 0 && p.missing != "":
 		return nil, fetch.Errorf(fetch.Unavailable, "%s", p.missing)
 	case len(found) == 0:
-		return nil, invalidf("nothing says where component %s %s is: set the repositoryContext of the Context, or a resolver "+
-			"for it in the ConfigMap that its ocmConfig names", component, version)
+		return nil, invalidf("nothing says where component %s %s is: set the repositoryContext of the Context, or a "+
+			"resolver for it in the ConfigMap that its ocmConfig names", component, version)
 	}
 	return found, nil
 }

@@ -106,7 +106,8 @@ func parseDockerConfig(document []byte) ([]dockerEntry, error) {
 		if found.Auth != "" {
 			var ok bool
 			if e.login.Username, e.login.Password, ok = decodeAuth(found.Auth); !ok {
-				e.err = fmt.Errorf("the entry %q has an invalid field auth: expected user:password in base64", path.Join(e.host, e.path))
+				e.err = fmt.Errorf("the entry %q has an invalid field auth: expected user:password in base64",
+					path.Join(e.host, e.path))
 			}
 		}
 		entries = append(entries, e)

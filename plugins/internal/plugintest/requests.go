@@ -301,8 +301,8 @@ func (l *Requests) Verbs() []string {
 func Forbidden(r *http.Request, message string) *http.Response {
 	return &http.Response{
 		StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
-		Body: io.NopCloser(strings.NewReader(
-			`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"` + message + `"}`)),
+		Body: io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Failure",` +
+			`"reason":"Forbidden","code":403,"message":"` + message + `"}`)),
 	}
 }
 

@@ -99,7 +99,8 @@ func unpack(from io.Reader) (map[string][]byte, error) {
 		case errors.Is(err, io.EOF) && limited.N > 0:
 			return files, nil
 		case limited.N <= 0 || n == maxFiles:
-			return nil, tooMuchf("it has more bytes than the limit of %d, or more files than the limit of %d", maxUnpacked, maxFiles)
+			return nil, tooMuchf("it has more bytes than the limit of %d, or more files than the limit of %d",
+				maxUnpacked, maxFiles)
 		case err != nil:
 			return nil, invalidf("it cannot be read as a tar: %w", err)
 		case header.Typeflag != tar.TypeReg:

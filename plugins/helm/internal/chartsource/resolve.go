@@ -27,9 +27,9 @@ func (f *Fetcher) resolve(
 	case o.field == chart.ResourceRef:
 		return Source{}, nil, nil
 	default:
-		return Source{}, nil, fail(ReasonResolverMissing, o.String(), "it needs a resolver, and this helm deployer has none; "+
-			"set chart.resourceRef, chart.ref, chart.helmChartRepo or chart.archive instead, or use a helm deployer that was "+
-			"built with a resolver")
+		return Source{}, nil, fail(ReasonResolverMissing, o.String(), "it needs a resolver, and this helm deployer has "+
+			"none; set chart.resourceRef, chart.ref, chart.helmChartRepo or chart.archive instead, or use a helm deployer "+
+			"that was built with a resolver")
 	}
 	resolved, err := resolver.ResolveChart(ctx, &chart.ResolveRequest{
 		Field: o.field, Chart: o.chart, DeployItem: req.DeployItem, Context: cmp.Or(req.Context, &v1alpha1.Context{}),
@@ -59,7 +59,8 @@ func (f *Fetcher) resolve(
 		return Source{}, nil, fail(ReasonSourceInvalid, o.String(), "what the resolver has found cannot be used: %w", err)
 	}
 	if source.NeedsResolver() != "" {
-		return Source{}, nil, fail(ReasonSourceInvalid, o.String(), "the resolver has found a chart of the component model again")
+		return Source{}, nil, fail(ReasonSourceInvalid, o.String(),
+			"the resolver has found a chart of the component model again")
 	}
 	return source, nil, nil
 }

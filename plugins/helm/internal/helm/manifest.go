@@ -35,8 +35,8 @@ var (
 )
 
 // ParseManifest returns the objects of a manifest as Helm reads them, those of lists one by one. Their source is that
-// of a comment, or else the given one. Errors name it and the document, and hold no values. It parses one document after
-// the other, and may take some hundred times the size of each in memory.
+// of a comment, or else the given one. Errors name it and the document, and hold no values. It parses one document
+// after the other, and may take some hundred times the size of each in memory.
 func ParseManifest(source, manifest string) ([]Object, error) {
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(manifest)))
 	var objects []Object

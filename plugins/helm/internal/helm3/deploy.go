@@ -137,7 +137,9 @@ func (o *operation) uninstall() (*helm.Result, error) {
 			return nil, err
 		}
 	}
-	revisions = slices.DeleteFunc(revisions, func(r *release.Release) bool { return slices.Contains(unreadable, storage.KeyOf(r)) })
+	revisions = slices.DeleteFunc(revisions, func(r *release.Release) bool {
+		return slices.Contains(unreadable, storage.KeyOf(r))
+	})
 	if len(revisions) == 0 {
 		return &helm.Result{}, nil
 	}
@@ -165,7 +167,8 @@ func (o *operation) checkCluster(c *chart.Chart) (*version.Info, error) {
 	}
 	if wanted := c.Metadata.KubeVersion; wanted != "" && !chartutil.IsCompatibleRange(wanted, found.GitVersion) {
 		return nil, journal.Failure(helm.ChartInvalid,
-			"chart %s is made for the Kubernetes versions %s, but the cluster has %s", render.NameOf(c), wanted, found.GitVersion)
+			"chart %s is made for the Kubernetes versions %s, but the cluster has %s",
+			render.NameOf(c), wanted, found.GitVersion)
 	}
 	return found, nil
 }

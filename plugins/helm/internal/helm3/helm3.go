@@ -55,9 +55,9 @@ func New(wrap ...func(http.RoundTripper) http.RoundTripper) *Client {
 	return &Client{wrap: wrap}
 }
 
-// Run carries a request out. When ctx ends, all requests of Helm fail and its waits end, so Run returns soon after; only
-// the end of the process ends a template. After its return no request is sent to the cluster, and the observer is not
-// called.
+// Run carries a request out. When ctx ends, all requests of Helm fail and its waits end, so Run returns soon after;
+// only the end of the process ends a template. After its return no request is sent to the cluster, and the observer is
+// not called.
 func (c *Client) Run(ctx context.Context, req *helm.Request, observer helm.Observer) (*helm.Result, error) {
 	o, err := newOperation(ctx, c.wrap, req, observer)
 	if err != nil {

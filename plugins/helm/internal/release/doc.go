@@ -6,8 +6,8 @@
 // Each revision of a release is a Secret in the release's namespace. Its labels have the status, its content has the
 // rest. History reads the labels of all revisions with one request, Read the content of one revision with another.
 // Its manifest is the one YAML of charts parsed outside of a worker, so that an unchanged release needs no process. A
-// worker has parsed the manifest of each revision of Pergola's before, with the same helm.ParseManifest; for others, too,
-// that one bounds each document, and Read takes one large manifest at a time.
+// worker has parsed the manifest of each revision of Pergola's before, with the same helm.ParseManifest; for others,
+// too, that one bounds each document, and Read takes one large manifest at a time.
 //
 // Helm adds labels of the caller to its own. Those of Pergola name the deploy item of the revision and its input: the
 // revision's number and a digest, see Labels. There is a second digest if an HTTP hook has changed the objects. The

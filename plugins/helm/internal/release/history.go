@@ -85,7 +85,9 @@ func History(ctx context.Context, client *target.Client, name helm.Release) ([]R
 }
 
 // Revisions is History without that error. strange are the names of such Secrets.
-func Revisions(ctx context.Context, client *target.Client, name helm.Release) (history []Revision, strange []string, err error) {
+func Revisions(
+	ctx context.Context, client *target.Client, name helm.Release,
+) (history []Revision, strange []string, err error) {
 	selector := labels.Set{"owner": "helm", "name": name.Name}.String()
 	all, err := client.Metadata(secrets, name.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {

@@ -43,8 +43,8 @@ func (r *Release) Uninstall(ctx context.Context, options helm.Options) (*sdk.Res
 		return r.End(), job.During(stepUninstall, err)
 	}
 	for _, secret := range strange {
-		r.Request.Warning(objectjob.ReasonLeft, fmt.Sprintf("Secret %s/%s stays on the target: it has the labels of a revision of "+
-			"release %s, but not the name of one", r.name.Namespace, secret, r.name.Name))
+		r.Request.Warning(objectjob.ReasonLeft, fmt.Sprintf("Secret %s/%s stays on the target: it has the labels of a "+
+			"revision of release %s, but not the name of one", r.name.Namespace, secret, r.name.Name))
 	}
 	// The UIDs of objects from a failed or interrupted operation are not recorded yet.
 	if err := r.identify(ctx); err != nil {

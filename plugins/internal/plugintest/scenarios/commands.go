@@ -129,7 +129,9 @@ func (s *state) run(operation plugintest.Operation, args []string) string {
 	result := do(operation, s.item)
 	var reported []landscaper.Condition
 	for _, c := range result.Conditions {
-		reported = append(reported, landscaper.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message})
+		reported = append(reported, landscaper.Condition{
+			Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message,
+		})
 	}
 	s.keep(reported)
 	if s.item.Status.Phase == landscaper.DeployItemPhaseInit {

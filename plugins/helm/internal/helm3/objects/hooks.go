@@ -58,7 +58,8 @@ func (k *Client) hookFailed(h *release.Hook, otherwise helm.Kind, err error) err
 	if k.req.Action == helm.Uninstall {
 		way = "; to uninstall without hooks, set helmDeploymentConfig.uninstall.disableHooks of the deploy item to true"
 	}
-	return k.journal.Failed(journal.Failure(journal.KindOf(err, otherwise), "%s has failed: %v%s", k.describe(h), err, way))
+	return k.journal.Failed(
+		journal.Failure(journal.KindOf(err, otherwise), "%s has failed: %v%s", k.describe(h), err, way))
 }
 
 // describe names a hook and its event.
@@ -81,5 +82,6 @@ func (k *Client) warnOfRepeated(h *release.Hook, resources kube.ResourceList) {
 	if slices.Contains(h.DeletePolicies, release.HookBeforeHookCreation) {
 		replaces = ", and replaces " + enumerate(resources)
 	}
-	k.journal.Warn(helm.ReasonHookRepeated, "%s runs again in this job%s: its earlier run is %s", k.describe(h), replaces, phase)
+	k.journal.Warn(helm.ReasonHookRepeated, "%s runs again in this job%s: its earlier run is %s",
+		k.describe(h), replaces, phase)
 }

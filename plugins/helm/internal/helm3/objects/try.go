@@ -107,7 +107,8 @@ func (k *Client) tryObject(info *resource.Info, defined map[schema.GroupKind]boo
 	case isHook(info):
 		return false, nil // it names no release; its deletion policy decides
 	default:
-		return false, journal.Failure(helm.OwnedByOthers, "%s exists and cannot be imported into the release: it belongs to %s",
+		return false, journal.Failure(helm.OwnedByOthers,
+			"%s exists and cannot be imported into the release: it belongs to %s",
 			objectKey(info), describeRelease(helm.ReleaseOf(metadata(live))))
 	}
 }

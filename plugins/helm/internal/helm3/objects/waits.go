@@ -30,7 +30,8 @@ func (k *Client) WaitForDelete(resources kube.ResourceList, timeout time.Duratio
 	if len(resources) == 0 || h != nil {
 		step = ""
 	}
-	return k.hookFailed(h, helm.ClusterFailed, k.wait(step, "gone", k.deletable(k.own(resources)), timeout, k.inner.WaitForDelete))
+	return k.hookFailed(h, helm.ClusterFailed,
+		k.wait(step, "gone", k.deletable(k.own(resources)), timeout, k.inner.WaitForDelete))
 }
 
 // wait waits until objects are in a state; a named step is reported.

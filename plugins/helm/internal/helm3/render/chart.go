@@ -80,7 +80,8 @@ func (r *Renderer) readChart() ([]*loader.BufferedFile, error) {
 	}
 	files, err := loader.LoadArchiveFiles(bytes.NewReader(archive))
 	if err != nil {
-		return nil, journal.Failure(helm.ChartInvalid, "the chart archive cannot be read: %s; pack the chart with `helm package`", err)
+		return nil, journal.Failure(helm.ChartInvalid,
+			"the chart archive cannot be read: %s; pack the chart with `helm package`", err)
 	}
 	return files, nil
 }

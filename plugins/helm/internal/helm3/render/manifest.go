@@ -114,7 +114,8 @@ func (r *Renderer) checkNames(objects []helm.Object) error {
 	for _, object := range objects {
 		var head metav1.PartialObjectMetadata
 		if err := json.Unmarshal(object.JSON, &head); err != nil {
-			return journal.Failure(helm.RenderFailed, "%s: metadata: expected the metadata of a Kubernetes object", object.Source)
+			return journal.Failure(helm.RenderFailed,
+				"%s: metadata: expected the metadata of a Kubernetes object", object.Source)
 		}
 		kind := head.GroupVersionKind().GroupKind()
 		key := kind.String() + "/" + cmp.Or(head.Namespace, r.req.Release.Namespace) + "/" + head.Name

@@ -1,5 +1,5 @@
-// Package storage has the revisions of a release: Helm's driver of Secrets, the marking of interrupted revisions, and the
-// outcome of an earlier attempt of the same job.
+// Package storage has the revisions of a release: Helm's driver of Secrets, the marking of interrupted revisions, and
+// the outcome of an earlier attempt of the same job.
 package storage
 
 import (
