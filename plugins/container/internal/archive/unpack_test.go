@@ -211,8 +211,8 @@ func TestUnpackRefusesWhatIsNoArchive(t *testing.T) {
 	}
 }
 
-// zeros compress well: an archive of a few kilobytes is refused before it fills the disk. A single file is refused before
-// it is written.
+// zeros compress well: an archive of a few kilobytes is refused before it fills the disk, and a single file before it
+// is written.
 func TestUnpackLimitsBytes(t *testing.T) {
 	t.Parallel()
 	const most, block = layout.MaxUnpackedBytes, 1 << 20

@@ -118,14 +118,11 @@ func TestRunNames(t *testing.T) {
 		if same.RunName() != name {
 			t.Fatalf("%q is called %q after a change that makes no other run", name, same.RunName())
 		}
-		for what, change := range map[string]func(*Identity){
-			"uid": func(i *Identity) { i.UID = types.UID("f" + string(i.UID[1:])) }, "job": func(i *Identity) { i.JobID += "x" },
-			"operation": func(i *Identity) { i.Operation += "x" },
-		} {
-			other := i
-			change(&other)
+		others := []Identity{i, i, i}
+		others[0].UID, others[1].JobID, others[2].Operation = "f"+i.UID[1:], i.JobID+"x", i.Operation+"x"
+		for _, other := range others {
 			if other != i && other.RunName() == name {
-				t.Fatalf("the run with another %s has the same name %q", what, name)
+				t.Fatalf("the other run %+v has the same name %q", other, name)
 			}
 		}
 	})
