@@ -113,8 +113,8 @@ func FuzzValidate(f *testing.F) {
 		configOf(tree{"image": 5}), []any{},
 		configOf(tree{
 			"componentDescriptor": tree{"inline": tree{}}, "registryPullSecrets": []any{tree{"name": "a"}},
-			"continuousReconcile": tree{"every": "1h"},
-			"resources":           tree{"limits": tree{"memory": "1Gi"}}, "serviceAccountName": "a", "runOnTarget": tree{"namespace": "b"},
+			"continuousReconcile": tree{"every": "1h"}, "resources": tree{"limits": tree{"memory": "1Gi"}},
+			"serviceAccountName": "a", "runOnTarget": tree{"namespace": "b"},
 		}),
 	} {
 		f.Add(string(marshal(f, value)))
