@@ -18,7 +18,7 @@ var version = "dev"
 
 func main() {
 	defer tracing.Start(context.Background(), "manifest", version)()
-	sdk.Serve(deployer.New("pergola-manifest/"+version), sdk.Name("manifest"), sdk.Version(version), sdk.Types(v1alpha2.Type),
-		sdk.LatePickUp(), sdk.ScheduleInConfig(),
+	sdk.Serve(deployer.New("pergola-manifest/"+version), sdk.Name("manifest"), sdk.Version(version),
+		sdk.Types(v1alpha2.Type), sdk.LatePickUp(), sdk.ScheduleInConfig(),
 		sdk.ConfigSchema(settings.Schema), sdk.ProviderConfigSchema(v1alpha2.Type, config.Schema))
 }

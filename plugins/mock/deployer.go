@@ -39,19 +39,21 @@ func (d *deployer) Reconcile(_ context.Context, req *sdk.Request) (*sdk.Response
 		return nil, err
 	}
 	if config.APIVersion != mockv1alpha1.GroupVersion || config.Kind != mockv1alpha1.Kind {
-		return nil, sdk.ConfigurationError(sdk.ReasonConfigInvalid, "spec.config: expected apiVersion %q and kind %q, but found %q and %q",
+		return nil, sdk.ConfigurationError(sdk.ReasonConfigInvalid,
+			"spec.config: expected apiVersion %q and kind %q, but found %q and %q",
 			mockv1alpha1.GroupVersion, mockv1alpha1.Kind, config.APIVersion, config.Kind)
 	}
 	if !slices.Contains(phases, phase(config)) {
-		return nil, sdk.ConfigurationError(sdk.ReasonConfigInvalid, "spec.config: expected a phase of a deploy item, one of %v, but found %q",
-			phases, phase(config))
+		return nil, sdk.ConfigurationError(sdk.ReasonConfigInvalid,
+			"spec.config: expected a phase of a deploy item, one of %v, but found %q", phases, phase(config))
 	}
 	res, err := response(config)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := parseSchedule(config.ContinuousReconcile); err != nil {
-		req.Warning(reasonSchedule, fmt.Sprintf("there is no continuous reconciliation: spec.config.continuousReconcile.%v", err))
+		req.Warning(reasonSchedule,
+			fmt.Sprintf("there is no continuous reconciliation: spec.config.continuousReconcile.%v", err))
 	}
 	req.Log.Debug("reconciled", "phase", phase(config))
 	return finish(res, phase(config))

@@ -1,17 +1,18 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	mockv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/mock/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
+	"github.com/pergola-deploy/pergola/test/configtest"
 )
 
 func newPlugin(t *testing.T) *sdktest.Plugin {
@@ -19,109 +20,89 @@ func newPlugin(t *testing.T) *sdktest.Plugin {
 	return sdktest.New(t, &deployer{}, options()...)
 }
 
-func call(change func(*mockv1alpha1.ProviderConfiguration)) sdktest.Call {
-	config := mockv1alpha1.ProviderConfiguration{
-		TypeMeta: metav1.TypeMeta{APIVersion: mockv1alpha1.GroupVersion, Kind: mockv1alpha1.Kind},
+// call has an item with fields of the configuration as JSON, such as `"phase": "Failed"`.
+func call(fields ...string) sdktest.Call {
+	fields = append(fields, fmt.Sprintf(`"kind": %q`, mockv1alpha1.Kind))
+	if !strings.HasPrefix(fields[0], `"apiVersion"`) {
+		fields = append(fields, fmt.Sprintf(`"apiVersion": %q`, mockv1alpha1.GroupVersion))
 	}
-	change(&config)
+	config := json.RawMessage("{" + strings.Join(fields, ",") + "}")
 	return sdktest.Call{DeployItem: sdktest.DeployItem(mockv1alpha1.Type, config)}
 }
 
-func inPhase(phase v1alpha1.DeployItemPhase) *v1alpha1.DeployItemPhase { return &phase }
-
-func raw(document string) *runtime.RawExtension { return &runtime.RawExtension{Raw: []byte(document)} }
+const (
+	status      = `{"apiVersion":"example.org/v1","kind":"Status","note":1}`
+	withStatus  = `"providerStatus": ` + status
+	withExports = `"export": {"a":{"b":true}}`
+)
 
 func TestConformance(t *testing.T) {
-	sdktest.Conform(t, newPlugin(t),
-		sdktest.Case{Name: "without a field", Call: call(func(*mockv1alpha1.ProviderConfiguration) {})},
-		sdktest.Case{Name: "with a provider status and exports", Call: call(func(c *mockv1alpha1.ProviderConfiguration) {
-			c.ProviderStatus = raw(`{"apiVersion":"example.org/v1","kind":"Status"}`)
-			c.Export = raw(`{"key":"value"}`)
-		})})
+	sdktest.Conform(t, newPlugin(t), sdktest.Case{Name: "without a field", Call: call()},
+		sdktest.Case{Name: "with a provider status and exports", Call: call(withStatus, withExports)})
 }
 
 func TestReconcile(t *testing.T) {
-	const status = `{"apiVersion":"example.org/v1","kind":"Status","note":1}`
 	type want struct {
 		Succeeded, InProgress bool
 		Exports               map[string]any
 		Status                string
 		Reason, Mentions      string
 	}
-	cases := map[string]struct {
-		reason string
-		config func(*mockv1alpha1.ProviderConfiguration)
-		want   want
+	const invalid = sdk.ReasonConfigInvalid
+	exports := map[string]any{"a": map[string]any{"b": true}}
+	plugin := newPlugin(t)
+	for name, c := range map[string]struct {
+		call sdktest.Call
+		want want
 	}{
-		"nothing": {
-			reason: "a job without any wish succeeds",
-			config: func(*mockv1alpha1.ProviderConfiguration) {},
-			want:   want{Succeeded: true},
-		},
+		"nothing": {call(), want{Succeeded: true}},
 		"succeeded": {
-			reason: "what is configured comes with the success",
-			config: func(c *mockv1alpha1.ProviderConfiguration) {
-				c.Phase, c.ProviderStatus, c.Export = inPhase(v1alpha1.DeployItemPhaseSucceeded), raw(status), raw(`{"a":{"b":true}}`)
-			},
-			want: want{Succeeded: true, Exports: map[string]any{"a": map[string]any{"b": true}}, Status: status},
+			call(`"phase": "Succeeded"`, withStatus, withExports), want{Succeeded: true, Exports: exports, Status: status},
 		},
 		"failed": {
-			reason: "a failed job keeps its provider status",
-			config: func(c *mockv1alpha1.ProviderConfiguration) {
-				c.Phase, c.ProviderStatus = inPhase(v1alpha1.DeployItemPhaseFailed), raw(status)
-			},
-			want: want{Reason: "MockFailed", Mentions: "Failed", Status: status},
+			call(`"phase": "Failed"`, withStatus), want{Reason: "MockFailed", Mentions: "Failed", Status: status},
 		},
-		"progressing": {
-			reason: "a phase of a job under way never ends",
-			config: func(c *mockv1alpha1.ProviderConfiguration) { c.Phase = inPhase(v1alpha1.DeployItemPhaseProgressing) },
-			want:   want{InProgress: true},
-		},
-		"initial phase": {
-			reason: "an initial phase keeps the job from succeeding",
-			config: func(c *mockv1alpha1.ProviderConfiguration) { c.InitialPhase = inPhase(v1alpha1.DeployItemPhaseInit) },
-			want:   want{InProgress: true},
-		},
-		"both phases": {
-			reason: "phase wins",
-			config: func(c *mockv1alpha1.ProviderConfiguration) {
-				c.InitialPhase, c.Phase = inPhase(v1alpha1.DeployItemPhaseInit), inPhase(v1alpha1.DeployItemPhaseSucceeded)
-			},
-			want: want{Succeeded: true},
-		},
-		"no phase": {
-			reason: "what is no phase is an error, not a job that never ends",
-			config: func(c *mockv1alpha1.ProviderConfiguration) { c.Phase = inPhase("Finished") },
-			want:   want{Reason: sdk.ReasonConfigInvalid, Mentions: "Finished"},
-		},
-		"exports are no object": {
-			reason: "the message names the field",
-			config: func(c *mockv1alpha1.ProviderConfiguration) { c.Export = raw(`[1]`) },
-			want:   want{Reason: sdk.ReasonConfigInvalid, Mentions: "spec.config.export"},
-		},
-		"another kind": {
-			reason: "a configuration for another deployer is refused",
-			config: func(c *mockv1alpha1.ProviderConfiguration) { c.APIVersion = "example.org/v1" },
-			want:   want{Reason: sdk.ReasonConfigInvalid, Mentions: mockv1alpha1.GroupVersion},
-		},
-	}
-	plugin := newPlugin(t)
-	for name, tc := range cases {
+		"progressing":           {call(`"phase": "Progressing"`), want{InProgress: true}},
+		"initial phase":         {call(`"initialPhase": "Init"`), want{InProgress: true}},
+		"phase wins":            {call(`"initialPhase": "Init"`, `"phase": "Succeeded"`), want{Succeeded: true}},
+		"no phase":              {call(`"phase": "Finished"`), want{Reason: invalid, Mentions: "Finished"}},
+		"exports are no object": {call(`"export": [1]`), want{Reason: invalid, Mentions: "spec.config.export"}},
+		"another version":       {call(`"apiVersion": "x/v1"`), want{Reason: invalid, Mentions: mockv1alpha1.GroupVersion}},
+	} {
 		t.Run(name, func(t *testing.T) {
-			result := plugin.Reconcile(t.Context(), call(tc.config))
-			got := want{Succeeded: result.Succeeded != nil, InProgress: result.InProgress != nil, Status: string(result.ProviderStatus)}
+			result := plugin.Reconcile(t.Context(), c.call)
+			got := want{InProgress: result.InProgress != nil, Status: string(result.ProviderStatus)}
 			if result.Succeeded != nil {
-				got.Exports = result.Succeeded.Exports
+				got.Succeeded, got.Exports = true, result.Succeeded.Exports
 			}
 			if result.Failed != nil {
 				got.Reason = result.Failed.Errors[0].Reason
-				if strings.Contains(result.Failed.Errors[0].Message, tc.want.Mentions) {
-					got.Mentions = tc.want.Mentions
+				if strings.Contains(result.Failed.Errors[0].Message, c.want.Mentions) {
+					got.Mentions = c.want.Mentions
 				}
 			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s\n%s", tc.reason, diff, result)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s\n%s", diff, result)
 			}
 		})
 	}
+}
+
+// The published schema accepts and refuses the same configurations as the deployer.
+func TestSchema(t *testing.T) {
+	published := configtest.NewSchema(newPlugin(t).Info().ProviderConfigSchemas[mockv1alpha1.Type])
+	validate := func(fields ...string) error { return published.Validate(t, call(fields...).DeployItem.Spec.Config.Raw) }
+	if err := validate(withStatus, withExports, `"phase": "Succeeded"`, `"initialPhase": "Progressing"`,
+		`"continuousReconcile": {"every": "1h"}`); err != nil {
+		t.Errorf("expected the schema to accept all fields, but found %v", err)
+	}
+	for _, field := range []string{`"phase": true`, `"export": "text"`, `"unknown": "text"`} {
+		if validate(field) == nil {
+			t.Errorf("expected the schema to refuse %s", field)
+		}
+	}
+}
+
+func scheduled(fields string) *v1alpha1.DeployItem {
+	return call(`"continuousReconcile": ` + fields).DeployItem
 }

@@ -23,7 +23,7 @@ func main() {
 
 func options() []sdk.Option {
 	return []sdk.Option{
-		sdk.Name("mock"), sdk.Version(version), sdk.Types(mockv1alpha1.Type), sdk.ProviderConfigSchema(mockv1alpha1.Type, schema),
-		sdk.ScheduleInConfig(),
+		sdk.Name("mock"), sdk.Version(version), sdk.Types(mockv1alpha1.Type),
+		sdk.ProviderConfigSchema(mockv1alpha1.Type, schema), sdk.ScheduleInConfig(),
 	}
 }

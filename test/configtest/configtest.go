@@ -6,6 +6,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +31,10 @@ type Suite struct {
 	Files string
 	// Schema refuses the same documents; nil for none.
 	Schema *Schema
+	// Type is that of the configuration: the schema has its fields, and no others; nil for a generated schema. Open are
+	// the types of objects of any content in it.
+	Type reflect.Type
+	Open []reflect.Type
 	// Read returns the problems of a JSON document. With strict, unknown fields are problems.
 	Read func(t *testing.T, document []byte, strict bool) []sdk.Problem
 	// Objects are the names of fields for objects of any content, Anything those for any JSON.
@@ -42,9 +47,20 @@ const (
 	beyondComment  = "# beyond the schema"
 )
 
+// Load is Read for a function that returns a configuration and its problems.
+func Load[T any](load func([]byte) (T, []sdk.Problem)) func(*testing.T, []byte, bool) []sdk.Problem {
+	return func(_ *testing.T, document []byte, _ bool) []sdk.Problem {
+		_, problems := load(document)
+		return problems
+	}
+}
+
 // Run runs all documents.
 func (s Suite) Run(t *testing.T) {
 	t.Helper()
+	if s.Type != nil {
+		s.Schema.mustHaveFields(t, s.Type, s.Open)
+	}
 	files, err := filepath.Glob(s.Files)
 	if err != nil || len(files) == 0 {
 		t.Fatalf("expected files %s, but found %v, error %v", s.Files, files, err)

@@ -50,9 +50,9 @@ func (s *Schema) Validate(t testing.TB, document []byte) error {
 	return schema.Validate(instance)
 }
 
-// MustHaveFields fails unless the schema, written by hand, has the fields of a type object by object, each with a
+// mustHaveFields fails unless the schema, written by hand, has the fields of a type object by object, each with a
 // description, and allows no others. Types in open are objects of any content.
-func (s *Schema) MustHaveFields(t *testing.T, of reflect.Type, open ...reflect.Type) {
+func (s *Schema) mustHaveFields(t *testing.T, of reflect.Type, open []reflect.Type) {
 	t.Helper()
 	var schema map[string]any
 	if err := json.Unmarshal(s.content, &schema); err != nil {

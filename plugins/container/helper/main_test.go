@@ -177,15 +177,26 @@ func (c *process) end() (code int, said string) {
 	return c.cmd.ProcessState.ExitCode(), c.stderr.String()
 }
 
-// mustEnd expects that the program ends well.
-func (c *process) mustEnd() {
+// mustEnd expects that the program ends well, and tells no secrets. It returns what the program has said.
+func (c *process) mustEnd() string {
 	c.Helper()
-	if code, said := c.end(); code != 0 {
+	code, said := c.end()
+	if code != 0 {
 		c.Fatalf("found the exit code %d:\n%s", code, said)
 	}
+	withoutSecrets(c.T, said)
+	return said
 }
 
-// mustFail expects one sentence in the termination message, which is the last line of what the program says, too.
+// mustUpload asks "helper wait" to end, and is mustEnd for the rest.
+func (c *process) mustUpload() string {
+	c.Helper()
+	c.signal(syscall.SIGTERM)
+	return c.mustEnd()
+}
+
+// mustFail expects one sentence in the termination message, which is the last line of what the program says, too, and
+// no secrets.
 func (c *process) mustFail(parts ...string) string {
 	c.Helper()
 	code, said := c.end()
@@ -199,26 +210,19 @@ func (c *process) mustFail(parts ...string) string {
 			c.Errorf("expected %q in %q", part, message)
 		}
 	}
+	withoutSecrets(c.T, said)
 	return said
 }
 
-func TestVersion(t *testing.T) {
+func TestArguments(t *testing.T) {
 	t.Parallel()
-	c := newPlace(t).start("version")
-	c.mustEnd()
-	if c.stdout.String() != "dev\n" {
-		t.Errorf("found %q", &c.stdout)
+	version := newPlace(t).start("version")
+	if version.mustEnd(); version.stdout.String() != "dev\n" {
+		t.Errorf("found %q", &version.stdout)
 	}
-}
-
-func TestWrongArguments(t *testing.T) {
-	t.Parallel()
 	for _, args := range [][]string{{}, {"help"}, {"init", "more"}, {"wait", "--bose", "x"}} {
-		t.Run(strings.Join(args, " "), func(t *testing.T) {
-			t.Parallel()
-			if code, said := newPlace(t).start(args...).end(); code != 2 || !strings.Contains(said, "usage: helper") {
-				t.Errorf("found the exit code %d and %q", code, said)
-			}
-		})
+		if code, said := newPlace(t).start(args...).end(); code != 2 || !strings.Contains(said, "usage: helper") {
+			t.Errorf("%q: found the exit code %d and %q", args, code, said)
+		}
 	}
 }

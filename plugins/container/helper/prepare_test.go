@@ -76,32 +76,22 @@ func TestInitWithState(t *testing.T) {
 
 func TestInitFails(t *testing.T) {
 	t.Parallel()
+	mount := func(dir string, chunk []byte) func(*place) { return func(p *place) { p.mount(dir, chunk) } }
+	file := func(name string) func(*place) { return func(p *place) { p.write(name, "") } }
+	half := archive.Split(packed(t, map[string]string{"a": noise(2 * layout.ChunkBytes)}))[0]
 	for name, c := range map[string]struct {
-		reason string
-		make   func(p *place)
-		want   []string
+		make func(p *place)
+		want []string
 	}{
-		"no input": {"it is never missing", func(*place) {}, []string{"unpack the input", "there is no file 0000"}},
-		"no archive": {
-			"it was damaged", func(p *place) { p.mount(layout.Input, []byte("hello hello")) },
-			[]string{"unpack the input", "the archive cannot be read"},
-		},
-		"missing chunk": {
-			"half a state is none", func(p *place) {
-				p.mount(layout.Input, packed(p.T, input))
-				p.mount(layout.OldState, archive.Split(packed(p.T, map[string]string{"a": noise(2 * layout.ChunkBytes)}))[0])
-			}, []string{"unpack the state of the last run", "the archive ends too early"},
-		},
-		"no chunk": {
-			"a directory cannot be read", func(p *place) {
-				must(p.T, os.MkdirAll(filepath.Join(p.base, layout.Input, "0000"), 0o755))
-			},
-			[]string{"unpack the input", "read chunk"},
-		},
-		"no directory": {
-			"there is a file", func(p *place) { p.write(layout.Shared+"/state", "") }, []string{"make directory"},
-		},
-		"no volume": {"there is a file", func(p *place) { p.write(layout.Shared, "") }, []string{"make directory"}},
+		"no input":   {func(*place) {}, []string{"unpack the input", "there is no file 0000"}},
+		"no archive": {mount(layout.Input, []byte("hello hello")), []string{"unpack the input", "archive cannot be read"}},
+		"missing chunk": {func(p *place) {
+			p.mount(layout.Input, packed(p.T, input))
+			p.mount(layout.OldState, half)
+		}, []string{"unpack the state of the last run", "the archive ends too early"}},
+		"no chunk":     {file(layout.Input + "/0000/directory"), []string{"unpack the input", "read chunk"}},
+		"no directory": {file(layout.Shared + "/state"), []string{"make directory"}},
+		"no volume":    {file(layout.Shared), []string{"make directory"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -17,23 +17,13 @@ import (
 
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		reason, header string
-		want           time.Duration
-	}{
-		{"there is none", "", 0},
-		{"it is in seconds", "7", 7 * time.Second},
-		{"an hour is too long", "3600", time.Minute},
-		{"so is this, though it does not fit", "9999999999999", time.Minute},
-		{"there is no time before", "-3", 0},
-		{"the API server writes no dates", "Wed, 21 Oct 2026 07:28:00 GMT", 0},
+	for header, want := range map[string]time.Duration{
+		"": 0, "7": 7 * time.Second, "3600": time.Minute, "9999999999999": time.Minute, "-3": 0,
+		"Wed, 21 Oct 2026 07:28:00 GMT": 0, // the API server writes no dates
 	} {
-		t.Run(c.reason, func(t *testing.T) {
-			t.Parallel()
-			if got := retryAfter(c.header); got != c.want {
-				t.Errorf("expected %s, but found %s", c.want, got)
-			}
-		})
+		if got := retryAfter(header); got != want {
+			t.Errorf("%q: expected %s, but found %s", header, want, got)
+		}
 	}
 }
 

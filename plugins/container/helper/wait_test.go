@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -29,11 +28,10 @@ func TestWaitUploads(t *testing.T) {
 			// Only what is there when main has ended counts.
 			p.write(layout.State+"/dir/large", large)
 			p.write(layout.Exports, "key: s3cr3t\n")
-			c.signal(syscall.SIGTERM)
-			c.mustEnd()
-			withoutSecrets(t, c.stderr.String())
+			c.mustUpload()
 
 			s.mustHave("run-state-0", "run-state-1", "run-result")
+			var chunks [][]byte
 			for i, document := range s.applied[:2] {
 				want := metadata{
 					Name: fmt.Sprint("run-state-", i), Labels: map[string]string{"kind": "state"},
@@ -42,23 +40,19 @@ func TestWaitUploads(t *testing.T) {
 				if diff := cmp.Diff(want, document.Metadata); diff != "" || document.Type != "Opaque" || len(document.Data) != 1 {
 					t.Errorf("Secret of a chunk, -want +got:\n%s", diff)
 				}
+				chunks = append(chunks, document.Data[layout.ChunkKey])
 			}
-			if diff := cmp.Diff(metadata{Name: "run-result", Labels: map[string]string{"kind": "result"}},
-				s.applied[2].Metadata); diff != "" {
+			result := metadata{Name: "run-result", Labels: map[string]string{"kind": "result"}}
+			if diff := cmp.Diff(result, s.applied[2].Metadata); diff != "" {
 				t.Errorf("Secret with the result, -want +got:\n%s", diff)
 			}
 			report, exports := s.report()
-			if diff := cmp.Diff(layout.Report{Exported: true, StateChunks: 2}, report); diff != "" {
-				t.Errorf("report, -want +got:\n%s", diff)
+			diff := cmp.Diff(layout.Report{Exported: true, StateChunks: 2}, report)
+			if diff != "" || string(exports) != "key: s3cr3t\n" {
+				t.Errorf("found the exports %q, report, -want +got:\n%s", exports, diff)
 			}
-			if string(exports) != "key: s3cr3t\n" {
-				t.Errorf("found the exports %q", exports)
-			}
-			root, err := os.OpenRoot(t.TempDir())
-			must(t, err)
-			defer root.Close()
-			must(t, archive.Unpack(archive.Join([][]byte{s.applied[0].Data["config"], s.applied[1].Data["config"]}), root, "."))
-			if text, err := root.ReadFile("dir/large"); err != nil || string(text) != large {
+			files, err := archive.Files(archive.Join(chunks))
+			if err != nil || string(files["dir/large"]) != large {
 				t.Errorf("the state is not what it was (%v)", err)
 			}
 		})
@@ -69,99 +63,80 @@ func TestWaitTellsWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	outside := filepath.Join(t.TempDir(), "token")
 	must(t, os.WriteFile(outside, []byte("s3cr3t"), 0o600))
-	type made = func(p *place) error
-	shared := func(p *place, name string) string { return filepath.Join(p.base, name) }
-	link := func(name string) made {
-		return func(p *place) error {
-			_ = os.MkdirAll(filepath.Dir(shared(p, name)), 0o755)
-			return os.Symlink(outside, shared(p, name))
-		}
-	}
-	file := func(name, text string) made { return func(p *place) error { p.write(name, text); return nil } }
-	const stateFails = "the state is not kept: "
-	for name, c := range map[string]struct {
-		reason string
-		make   []made
+	const stateFails, exportsFail = "the state is not kept: ", "the exports are not taken: "
+	exported := layout.Report{Exported: true}
+	for _, c := range []struct {
+		name string
+		// files have their content, or "->" for a link that leads out.
+		files  map[string]string
 		want   layout.Report
 		errors []string
 	}{
-		"nothing":       {"an image need not leave anything", nil, layout.Report{}, nil},
-		"empty exports": {"empty exports are some", []made{file(layout.Exports, "")}, layout.Report{Exported: true}, nil},
+		{"nothing", nil, layout.Report{}, nil},
+		{"empty exports", map[string]string{layout.Exports: ""}, exported, nil},
 		// Rule (container.md#contract-with-the-image): Other than plain files in the state is refused.
-		"state with a link": {
-			"it leads out, and the exports are good", []made{
-				link(layout.State + "/a"), file(layout.State+"/b", "s3cr3t"), file(layout.Exports, "s3cr3t"),
-			},
-			layout.Report{Exported: true, StateFailed: true}, []string{
-				stateFails + `"state/a" is a symbolic link, but only a regular file`,
-			},
+		{
+			"state with a link", map[string]string{layout.State + "/a": "->", layout.Exports: "s3cr3t"},
+			layout.Report{Exported: true, StateFailed: true},
+			[]string{stateFails + `"state/a" is a symbolic link, but only a regular file`},
 		},
 		// Rule (container.md#for-operators): `limits.state` limits the packed state.
-		"state is too large": {
-			"four chunks are allowed", []made{
-				file(layout.State+"/a", noise(4*layout.ChunkBytes)),
-			}, layout.Report{StateFailed: true},
+		{
+			"state is too large", map[string]string{layout.State + "/a": noise(4 * layout.ChunkBytes)},
+			layout.Report{StateFailed: true},
 			[]string{stateFails + `"state" has `, " bytes when it is packed, but 4194304 are allowed; keep less in it"},
 		},
 		// Rule (container.md#contract-with-the-image): Other than a plain file as exports is refused.
-		"exports are a link": {
-			"it leads out, and the state is good", []made{link(layout.Exports), file(layout.State+"/b/c", "1")},
-			layout.Report{StateChunks: 1}, []string{
-				`the exports are not taken: "exports/values" is a symbolic link, but only a regular file`,
-			},
+		{
+			"exports are a link", map[string]string{layout.Exports: "->", layout.State + "/b/c": "1"},
+			layout.Report{StateChunks: 1},
+			[]string{exportsFail + `"exports/values" is a symbolic link, but only a regular file`},
 		},
 		// Rule (container.md#for-operators): `limits.exports` limits the file of exports.
-		"exports are too long": {
-			"a Secret has an end", []made{file(layout.Exports, strings.Repeat("x", 1001))},
-			layout.Report{}, []string{
-				`the exports are not taken: "exports/values" has more bytes than the limit of 1000; export less`,
-			},
+		{
+			"exports are too long", map[string]string{layout.Exports: strings.Repeat("x", 1001)}, layout.Report{},
+			[]string{exportsFail + `"exports/values" has more bytes than the limit of 1000; export less`},
 		},
-		"longest exports": {
-			"that is allowed", []made{file(layout.Exports, strings.Repeat("x", 1000))}, layout.Report{Exported: true}, nil,
-		},
+		{"longest exports", map[string]string{layout.Exports: strings.Repeat("x", 1000)}, exported, nil},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s, p := newAPIServer(t, "127.0.0.1", nil)
-			for _, m := range c.make {
-				must(t, m(p))
+			for name, content := range c.files {
+				p.write(name, content)
+				if file := filepath.Join(p.base, name); content == "->" {
+					must(t, errors.Join(os.Remove(file), os.Symlink(outside, file)))
+				}
 			}
-			w := p.wait()
-			w.signal(syscall.SIGINT)
-			w.mustEnd()
-			withoutSecrets(t, w.stderr.String())
+			p.wait().mustUpload()
 			report, exports := s.report()
 			all := strings.Join(report.Errors, "\n")
 			for _, part := range c.errors {
 				if !strings.Contains(all, part) {
-					t.Errorf("%s: expected %q in %q", c.reason, part, all)
+					t.Errorf("expected %q in %q", part, all)
 				}
 			}
 			if (len(c.errors) == 0) != (len(report.Errors) == 0) || (exports != nil) != report.Exported ||
 				len(s.names()) != report.StateChunks+1 {
-				t.Errorf("%s: found %+v with %d bytes of exports and the Secrets %v", c.reason, report, len(exports), s.names())
+				t.Errorf("found %+v with %d bytes of exports and the Secrets %v", report, len(exports), s.names())
 			}
 			report.Errors = nil
 			if diff := cmp.Diff(c.want, report); diff != "" {
-				t.Errorf("%s: report, -want +got:\n%s", c.reason, diff)
+				t.Errorf("report, -want +got:\n%s", diff)
 			}
 		})
 	}
 }
 
-// What the image has not let others read, the user is told how to let be read. No mode keeps root from reading, so no
-// file shows it.
+// The user is told how to have a file of the image readable. No mode keeps root from reading, so no file shows it.
 func TestAdvised(t *testing.T) {
 	t.Parallel()
-	const advice = "; have the image make its results readable for all users"
-	for _, err := range []error{fmt.Errorf("open %q: %w", "state/a", syscall.EACCES), errors.New("there is no room")} {
-		want := err.Error()
-		if errors.Is(err, fs.ErrPermission) {
-			want += advice
-		}
-		if got := advised(err); got.Error() != want || !errors.Is(got, err) {
-			t.Errorf("expected %q, but found %q", want, got)
+	denied := fmt.Errorf("open %q: %w", "state/a", syscall.EACCES)
+	for err, advice := range map[error]string{
+		denied: "; have the image make its results readable for all users", errors.New("there is no room"): "",
+	} {
+		if got := advised(err); got.Error() != err.Error()+advice || !errors.Is(got, err) {
+			t.Errorf("expected the advice %q for %q, but found %q", advice, err, got)
 		}
 	}
 }
@@ -169,28 +144,22 @@ func TestAdvised(t *testing.T) {
 // Trouble passes: each of the first attempts meets it, and then all is written.
 func TestWaitTriesAgain(t *testing.T) {
 	t.Parallel()
+	status := func(code int) func(http.ResponseWriter) bool {
+		return func(w http.ResponseWriter) bool {
+			w.Header().Set("Retry-After", map[int]string{429: "1"}[code])
+			return answer(w, code, "")
+		}
+	}
 	for name, c := range map[string]struct {
-		reason  string
-		trouble func(w http.ResponseWriter, r *http.Request) bool
+		trouble func(w http.ResponseWriter) bool
 		says    string
 	}{
-		"503": {
-			"it is not ready", func(w http.ResponseWriter, _ *http.Request) bool { return answer(w, 503, "") }, "answers 503",
-		},
-		"429": {"it is busy", func(w http.ResponseWriter, _ *http.Request) bool {
-			w.Header().Set("Retry-After", "1")
-			return answer(w, 429, "")
-		}, "answers 429 (Too Many Requests)"},
-		"409": {
-			"somebody counts the quota at the same time",
-			func(w http.ResponseWriter, _ *http.Request) bool { return answer(w, 409, "") }, "answers 409",
-		},
-		"403": {
-			"this one has not heard of the rights",
-			func(w http.ResponseWriter, _ *http.Request) bool { return answer(w, 403, "") }, "answers 403 (Forbidden)",
-		},
-		"cut": {"the connection is cut", func(w http.ResponseWriter, _ *http.Request) bool { return cut(w) }, "EOF"},
-		"cut in the answer": {"the connection is cut later", func(w http.ResponseWriter, _ *http.Request) bool {
+		"503": {status(503), "answers 503"},
+		"429": {status(429), "answers 429 (Too Many Requests)"},
+		"409": {status(409), "answers 409"},             // for a quota
+		"403": {status(403), "answers 403 (Forbidden)"}, // before the API server knows of the rights
+		"cut": {cut, "EOF"},
+		"cut in the answer": {func(w http.ResponseWriter) bool {
 			w.Header().Set("Content-Length", "100")
 			w.WriteHeader(500)
 			return cut(w)
@@ -199,16 +168,12 @@ func TestWaitTriesAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, p := newAPIServer(t, "127.0.0.1",
-				func(count int, w http.ResponseWriter, r *http.Request) bool { return count < 2 && c.trouble(w, r) })
+				func(count int, w http.ResponseWriter, _ *http.Request) bool { return count < 2 && c.trouble(w) })
 			p.write(layout.State+"/a", "s3cr3t")
-			w := p.wait()
-			w.signal(syscall.SIGTERM)
-			w.mustEnd()
-			withoutSecrets(t, w.stderr.String())
+			said := p.wait().mustUpload()
 			s.mustHave("run-state-0", "run-result")
-			if s.requests != 4 || strings.Count(w.stderr.String(), "cannot upload yet") != 2 ||
-				!strings.Contains(w.stderr.String(), c.says) {
-				t.Errorf("%s: found %d requests and:\n%s", c.reason, s.requests, &w.stderr)
+			if s.requests != 4 || strings.Count(said, "cannot upload yet") != 2 || !strings.Contains(said, c.says) {
+				t.Errorf("found %d requests and:\n%s", s.requests, said)
 			}
 		})
 	}
@@ -232,7 +197,7 @@ func TestWaitReadsTheTokenAgain(t *testing.T) {
 	})
 	p.write(layout.Access+"/"+layout.TokenFile, "old")
 	w := p.wait()
-	w.signal(syscall.SIGTERM)
+	w.signal(syscall.SIGINT)
 	w.mustEnd()
 	s.mustHave("run-result")
 	if s.requests != 3 {
@@ -255,17 +220,16 @@ func TestWaitIgnoresFurtherSignals(t *testing.T) {
 	w := p.wait()
 	w.signal(syscall.SIGTERM)
 	<-held
-	w.signal(syscall.SIGTERM)
-	w.signal(syscall.SIGINT)
-	w.signal(syscall.SIGTERM)
-	close(release)
-	w.mustEnd()
-	s.mustHave("run-result")
-	if strings.Count(w.stderr.String(), "main has ended") != 1 {
-		t.Errorf("found:\n%s", &w.stderr)
+	for _, further := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGTERM} {
+		w.signal(further)
 	}
-	if last := `msg="cannot upload yet" note="` + layout.NoState; !strings.Contains(w.stderr.String(), last) {
-		t.Errorf("expected %q, since it may be killed then, but found:\n%s", last, &w.stderr)
+	close(release)
+	said := w.mustEnd()
+	s.mustHave("run-result")
+	// It may be killed then.
+	last := `msg="cannot upload yet" note="` + layout.NoState
+	if strings.Count(said, "main has ended") != 1 || !strings.Contains(said, last) {
+		t.Errorf("expected the end of main once, and %q, but found:\n%s", last, said)
 	}
 }
 
@@ -277,36 +241,30 @@ func TestWaitIsToldByAFile(t *testing.T) {
 	w := p.wait()
 	p.write(layout.Access+"/"+layout.EndedFile, "true")
 	w.until("secret=run-result")
-	must(t, w.cmd.Process.Signal(syscall.Signal(0))) // it is there
-	w.signal(syscall.SIGTERM)
-	w.mustEnd()
+	w.signal(syscall.Signal(0)) // it is there
+	w.mustUpload()
 	s.mustHave("run-state-0", "run-result")
 }
 
 func TestWaitGivesUp(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		code int
-		want []string
-	}{
-		"the namespace is gone":       {404, []string{"404 (Not Found); create its namespace again"}},
-		"it is too large":             {413, []string{"413 (Request Entity Too Large); have the image keep and export less"}},
-		"it is not valid":             {422, []string{"422 (Unprocessable Entity); ask"}},
-		"it cannot be read":           {400, []string{"400 (Bad Request); ask"}},
-		"somebody else is to have it": {307, []string{"307 (Temporary Redirect); ask"}},
+	for code, want := range map[int]string{
+		404: "404 (Not Found); create its namespace again",
+		413: "413 (Request Entity Too Large); have the image keep and export less",
+		422: "422 (Unprocessable Entity); ask",
+		400: "400 (Bad Request); ask",
+		307: "307 (Temporary Redirect); ask", // another server is not to have it
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(want, func(t *testing.T) {
 			t.Parallel()
 			s, p := newAPIServer(t, "127.0.0.1", func(_ int, w http.ResponseWriter, r *http.Request) bool {
 				w.Header().Set("Location", "https://"+r.Host+"/elsewhere")
-				return answer(w, c.code, "s3cr3t")
+				return answer(w, code, "s3cr3t")
 			})
 			p.write(layout.Exports, "s3cr3t")
 			w := p.wait()
 			w.signal(syscall.SIGTERM)
-			withoutSecrets(t,
-				w.mustFail(append(c.want,
-					"the results of the image cannot be uploaded: ", "Secret some-ns/run-result", layout.NoState)...))
+			w.mustFail(want, "the results of the image cannot be uploaded: ", "Secret some-ns/run-result", layout.NoState)
 			s.mustHave()
 			if s.requests != 1 {
 				t.Errorf("found %d requests", s.requests)
@@ -315,7 +273,7 @@ func TestWaitGivesUp(t *testing.T) {
 	}
 }
 
-// Once a chunk is refused there is no result, since it would tell of what is not there.
+// Once a chunk is refused there is no result, since it would tell of a missing one.
 func TestWaitWritesTheResultLast(t *testing.T) {
 	t.Parallel()
 	s, p := newAPIServer(t, "127.0.0.1", func(_ int, w http.ResponseWriter, r *http.Request) bool {
@@ -332,33 +290,21 @@ func TestWaitWritesTheResultLast(t *testing.T) {
 
 func TestWaitWithoutAccess(t *testing.T) {
 	t.Parallel()
+	without := func(path string) func(*place) {
+		return func(p *place) { must(p.T, os.RemoveAll(filepath.Join(p.base, path))) }
+	}
+	noNames := func(p *place) { p.write(layout.Access+"/upload.json", "{}") }
+	noAddress := func(p *place) { p.env = append(p.env, "KUBERNETES_SERVICE_PORT=") }
 	for name, c := range map[string]struct {
-		reason string
-		spoil  func(p *place)
-		want   string
+		spoil func(p *place)
+		want  string
 	}{
-		"no upload.json": {
-			"nothing says where to", func(p *place) { must(p.T, os.Remove(p.base+"/"+layout.Access+"/upload.json")) },
-			"read the instructions for the upload: ",
-		},
-		"no names": {
-			"nor does this", func(p *place) { p.write(layout.Access+"/upload.json", "{}") },
-			"names no Secret and its namespace",
-		},
-		"no token": {
-			"nobody lets it in", func(p *place) { must(p.T, os.Remove(p.base+"/"+layout.Access+"/token")) }, "read token: ",
-		},
-		"no authorities": {
-			"it might be anybody", func(p *place) { must(p.T, os.Remove(p.base+"/"+layout.Access+"/ca.crt")) },
-			"API server's authorities: ",
-		},
-		"no address": {
-			"it is in no Pod", func(p *place) { p.env = append(p.env, "KUBERNETES_SERVICE_PORT=") },
-			"KUBERNETES_SERVICE_PORT are not both set",
-		},
-		"no volume": {
-			"it is in no Pod", func(p *place) { must(p.T, os.RemoveAll(p.base+"/shared")) }, "open directory: ",
-		},
+		"no upload.json": {without(layout.Access + "/upload.json"), "read the instructions for the upload: "},
+		"no names":       {noNames, "names no Secret and its namespace"},
+		"no token":       {without(layout.Access + "/token"), "read token: "},
+		"no authorities": {without(layout.Access + "/ca.crt"), "API server's authorities: "},
+		"no address":     {noAddress, "KUBERNETES_SERVICE_PORT are not both set"},
+		"no volume":      {without("shared"), "open directory: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -42,7 +42,8 @@ func (r *Reader) Content(
 	case component.Wget:
 		return r.address(ctx, a, credentials.ChartRepositories, want)
 	default:
-		return nil, fetch.Errorf(fetch.Invalid, "the access leads to a chart repository, but expected other content than a chart")
+		return nil, fetch.Errorf(fetch.Invalid,
+			"the access leads to a chart repository, but expected other content than a chart")
 	}
 }
 
@@ -242,6 +243,6 @@ func verifyFile(file *fetch.File, want digest.Digest) error {
 			return nil
 		}
 	}
-	return fetch.Errorf(fetch.DigestMismatch, "the content has the digest %s, but expected %s, the digest of the resource; "+
-		"push it again, or correct the component descriptor", found, want)
+	return fetch.Errorf(fetch.DigestMismatch, "the content has the digest %s, but expected %s, the digest of the "+
+		"resource; push it again, or correct the component descriptor", found, want)
 }

@@ -65,8 +65,8 @@ func (r *Reader) Version(
 		return nil, fetch.Errorf(fetch.Unavailable, "component %s %s is not in %s, and other places are not known: %s",
 			name, version, strings.Join(asked, ", nor in "), places.Missing())
 	}
-	return nil, fetch.Errorf(fetch.NotFound, "component %s %s is not in %s; push it, or correct its name, its version, or "+
-		"the places of components in the Context", name, version, strings.Join(asked, ", nor in "))
+	return nil, fetch.Errorf(fetch.NotFound, "component %s %s is not in %s; push it, or correct its name, its version, "+
+		"or the places of components in the Context", name, version, strings.Join(asked, ", nor in "))
 }
 
 // errNoVersion is the error of a place without the component version.

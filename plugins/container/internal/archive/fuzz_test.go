@@ -11,8 +11,7 @@ import (
 )
 
 // FuzzUnpack: whatever an archive holds, nothing is changed outside the directory, and in it are regular files and
-// directories within the
-// limits. What is accepted can be packed again. Each input is tried as it is and compressed.
+// directories within the limits. What is accepted can be packed again. Each input is tried as it is and compressed.
 func FuzzUnpack(f *testing.F) {
 	for _, entries := range [][]entry{
 		{},

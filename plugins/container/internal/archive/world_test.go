@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -88,28 +87,24 @@ func read(t helper, dir string) content {
 			return err
 		}
 		name := strings.TrimPrefix(path, dir+"/")
-		if entry.IsDir() {
-			all[name+"/"] = ""
-			return expectMode(name, info.Mode(), fs.ModeDir|0o755)
+		mode := fs.FileMode(0o644)
+		switch {
+		case entry.IsDir():
+			name, mode = name+"/", fs.ModeDir|0o755
+		case strings.HasPrefix(entry.Name(), "x"):
+			mode = 0o755
 		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
+		if info.Mode() != mode {
+			return fmt.Errorf("%s has the mode %s", name, info.Mode())
+		}
+		var text []byte
+		if !entry.IsDir() {
+			text, err = os.ReadFile(path)
 		}
 		all[name] = string(text)
-		if strings.HasPrefix(entry.Name(), "x") {
-			return expectMode(name, info.Mode(), 0o755)
-		}
-		return expectMode(name, info.Mode(), 0o644)
+		return err
 	}))
 	return all
-}
-
-func expectMode(name string, found, expected fs.FileMode) error {
-	if found != expected {
-		return errors.New(name + " has the mode " + found.String())
-	}
-	return nil
 }
 
 // entry is an entry of an archive; a file unless the header says otherwise.

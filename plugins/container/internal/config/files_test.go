@@ -33,61 +33,47 @@ func nestedLists(others int) any {
 
 func TestFiles(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		reason     string
+	type files = map[string]string
+	values := tree{"number": 5, "list": []any{"a", tree{"b": true}}, "truth": false, "nothing": nil, "float": 1.5}
+	for _, c := range []struct {
+		name       string
 		filesystem any
-		want       map[string]string
+		want       files
 	}{
-		"empty": {reason: "a blueprint may have no files", filesystem: tree{}, want: map[string]string{}},
+		{"empty", tree{}, files{}},
 		// Rule (container.md#provider-configuration): Files of a blueprint: an object is a directory.
-		"object": {
-			reason: "objects are directories", filesystem: tree{
-				"blueprint.yaml": "kind: Blueprint\n", "a": tree{"b": tree{"c": ""}, "d": "e"}, "empty": tree{},
-			},
-			want: map[string]string{"blueprint.yaml": "kind: Blueprint\n", "a/b/c": "", "a/d": "e"},
+		{
+			"object", tree{"blueprint.yaml": "kind: B\n", "a": tree{"b": tree{"c": ""}, "d": "e"}, "empty": tree{}},
+			files{"blueprint.yaml": "kind: B\n", "a/b/c": "", "a/d": "e"},
 		},
-		"text": {
-			reason: "Landscaper's users write it as YAML", filesystem: "blueprint.yaml: |\n  kind: Blueprint\na: {b: c}\n",
-			want: map[string]string{"blueprint.yaml": "kind: Blueprint\n", "a/b": "c"},
+		{
+			"text of Landscaper's users", "blueprint.yaml: |\n  kind: B\na: {b: c}\n",
+			files{"blueprint.yaml": "kind: B\n", "a/b": "c"},
 		},
 		// Rule (container.md#provider-configuration): Files of a blueprint: other values are files in YAML.
-		"values": {
-			reason:     "anything else is the content of a YAML file",
-			filesystem: tree{"number": 5, "list": []any{"a", tree{"b": true}}, "truth": false, "nothing": nil, "float": 1.5},
-			want: map[string]string{
-				"number": "5\n", "list": "- a\n- b: true\n", "truth": "false\n", "nothing": "null\n", "float": "1.5\n",
-			},
+		{"values", values, files{
+			"number": "5\n", "list": "- a\n- b: true\n", "truth": "false\n", "nothing": "null\n", "float": "1.5\n",
+		}},
+		{
+			"long numbers", json.RawMessage(`{"number": 9007199254740993, "list": [-9223372036854775808]}`),
+			files{"number": "9007199254740993\n", "list": "- -9223372036854775808\n"},
 		},
-		"long numbers": {
-			reason:     "no digit is lost",
-			filesystem: json.RawMessage(`{"number": 9007199254740993, "list": [-9223372036854775808]}`),
-			want:       map[string]string{"number": "9007199254740993\n", "list": "- -9223372036854775808\n"},
+		{
+			"odd names that Linux takes", tree{"...": "a", `\..\b`: "c", " ": "d", "ä\n": "e"},
+			files{"...": "a", `\..\b`: "c", " ": "d", "ä\n": "e"},
 		},
-		"odd names": {
-			reason: "Linux takes them", filesystem: tree{"...": "a", `\..\b`: "c", " ": "d", "ä\n": "e"},
-			want: map[string]string{"...": "a", `\..\b`: "c", " ": "d", "ä\n": "e"},
-		},
-		"aliases": {
-			reason: "people repeat little things by them", filesystem: "a: &a b\nc: *a\n",
-			want: map[string]string{"a": "b", "c": "b"},
-		},
-		"deep values": {
-			reason: "there is room, too", filesystem: tree{"a": []any{nestedLists(49)}},
-			want: map[string]string{"a": strings.Repeat("- ", 50) + "[]\n"},
-		},
-		"deep": {
-			reason: "there is room for what people do", filesystem: nested(50),
-			want: map[string]string{strings.Repeat("d/", 50) + "file": "text"},
-		},
+		{"aliases", "a: &a b\nc: *a\n", files{"a": "b", "c": "b"}},
+		{"deep values", tree{"a": []any{nestedLists(49)}}, files{"a": strings.Repeat("- ", 50) + "[]\n"}},
+		{"deep", nested(50), files{strings.Repeat("d/", 50) + "file": "text"}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			found := map[string]string{}
+			found := files{}
 			for file, content := range mustRead(t, withFiles(c.filesystem)).Files {
 				found[file] = string(content)
 			}
 			if diff := cmp.Diff(c.want, found); diff != "" {
-				t.Errorf("%s: -want +got:\n%s", c.reason, diff)
+				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
 	}
@@ -95,41 +81,25 @@ func TestFiles(t *testing.T) {
 
 func TestFilesAreRefused(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		reason     string
-		filesystem any
-		want       string
-	}{
-		"empty name": {reason: "a file has a name", filesystem: tree{"": "a"}, want: `"" in "/" is no name`},
-		"dot":        {reason: "it is the directory itself", filesystem: tree{".": "a"}, want: `"." in "/" is no name`},
-		"dots": {
-			reason: "it is another directory", filesystem: tree{"a": tree{"..": "b"}}, want: `".." in "/a" is no name`,
-		},
-		"path": {
-			reason: "it may be the name of another file", filesystem: tree{"a/b": "c"}, want: `"a/b" in "/" is no name`,
-		},
-		"end":      {reason: "Linux does not take it", filesystem: tree{"a\x00b": "c"}, want: `is no name`},
-		"too deep": {reason: "nobody needs it", filesystem: nested(51), want: "directories are nested more than 50 deep"},
-		"nothing": {
-			reason: "nor is nothing", filesystem: json.RawMessage("null"),
-			want: "expected an object with files and directories",
-		},
-		"copies": {
-			reason:     "so is that of few, but large values",
-			filesystem: "a: &a " + strings.Repeat("x", 36<<10) + "\nb: [" + strings.Repeat("*a,", 9000) + "]\n",
-			want:       "its aliases stand for more than 4194304 bytes",
-		},
-		"deep value": {
-			reason: "its lines would be indented by thousands of spaces", want: `the content of "/a/b" is nested more than 50 deep`,
-			filesystem: tree{"a": tree{"b": []any{nested(49)}}},
-		},
+	copies := "a: &a " + strings.Repeat("x", 36<<10) + "\nb: [" + strings.Repeat("*a,", 9000) + "]\n"
+	for want, filesystem := range map[string]any{
+		`"" in "/" is no name`:                          tree{"": "a"},
+		`"." in "/" is no name`:                         tree{".": "a"},
+		`".." in "/a" is no name`:                       tree{"a": tree{"..": "b"}},
+		`"a/b" in "/" is no name`:                       tree{"a/b": "c"},
+		`is no name`:                                    tree{"a\x00b": "c"},
+		"directories are nested more than 50 deep":      nested(51),
+		"expected an object with files and directories": json.RawMessage("null"),
+		"its aliases stand for more than 4194304 bytes": copies,
+		// Its lines would be indented by thousands of spaces.
+		`the content of "/a/b" is nested more than 50 deep`: tree{"a": tree{"b": []any{nested(49)}}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(want, func(t *testing.T) {
 			t.Parallel()
-			found := problems(t, withFiles(c.filesystem))
+			found := problems(t, withFiles(filesystem))
 			if len(found) != 1 || !strings.HasPrefix(found[0], "blueprint.inline.filesystem: ") ||
-				!strings.Contains(found[0], c.want) {
-				t.Errorf("%s: expected one problem with %q, but found %q", c.reason, c.want, found)
+				!strings.Contains(found[0], want) {
+				t.Errorf("expected one problem, but found %q", found)
 			}
 		})
 	}
@@ -139,14 +109,12 @@ func TestFilesAreRefused(t *testing.T) {
 // are accepted stay below their directory.
 func FuzzValidate(f *testing.F) {
 	for _, value := range []any{
-		configOf(nil), withFiles(tree{
-			"a": tree{"b": 5},
-		}), withFiles("a: b"), withFiles(tree{"..": ""}), configOf(tree{"image": 5}), []any{},
+		configOf(nil), withFiles(tree{"a": tree{"b": 5}}), withFiles("a: b"), withFiles(tree{"..": ""}),
+		configOf(tree{"image": 5}), []any{},
 		configOf(tree{
-			"componentDescriptor": tree{"inline": tree{}}, "registryPullSecrets": []any{
-				tree{"name": "a"},
-			}, "continuousReconcile": tree{"every": "1h"},
-			"resources": tree{"limits": tree{"memory": "1Gi"}}, "serviceAccountName": "a", "runOnTarget": tree{"namespace": "b"},
+			"componentDescriptor": tree{"inline": tree{}}, "registryPullSecrets": []any{tree{"name": "a"}},
+			"continuousReconcile": tree{"every": "1h"}, "resources": tree{"limits": tree{"memory": "1Gi"}},
+			"serviceAccountName": "a", "runOnTarget": tree{"namespace": "b"},
 		}),
 	} {
 		f.Add(string(marshal(f, value)))

@@ -10,26 +10,10 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/pod"
 	"github.com/pergola-deploy/pergola/plugins/internal/settingsfile"
-	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/test/configtest"
 )
 
 const head = "apiVersion: container.pergola.dev/v1alpha1\nkind: ContainerConfiguration\n"
-
-// settingsWith returns the default settings, with changes.
-func settingsWith(changes ...func(*Settings)) Settings {
-	s := DefaultSettings()
-	for _, change := range changes {
-		change(&s)
-	}
-	return s
-}
-
-func TestSchemaHasTheFieldsOfTheTypes(t *testing.T) {
-	t.Parallel()
-	configtest.NewSchema(SettingsSchema).MustHaveFields(t,
-		reflect.TypeFor[Settings](), reflect.TypeFor[corev1.ResourceRequirements]())
-}
 
 // Rule (container.md#for-operators): An empty ContainerConfiguration means the defaults.
 func TestDefaults(t *testing.T) {
@@ -46,57 +30,37 @@ func TestSettings(t *testing.T) {
 	t.Parallel()
 	configtest.Suite{
 		Files: "testdata/settings/*.yaml", Schema: configtest.NewSchema(SettingsSchema),
-		Objects: []string{"podTemplate", "resources"},
-		Read: func(t *testing.T, document []byte, _ bool) []sdk.Problem {
-			t.Helper()
-			_, problems := LoadSettings(document)
-			return problems
-		},
+		Type: reflect.TypeFor[Settings](), Open: []reflect.Type{reflect.TypeFor[corev1.ResourceRequirements]()},
+		Objects: []string{"podTemplate", "resources"}, Read: configtest.Load(LoadSettings),
 	}.Run(t)
 }
 
 func TestLoadSettings(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		reason, document string
-		want             Settings
-	}{
-		"nothing": {reason: "an operator without wishes gets the defaults", want: settingsWith()},
-		"head":    {reason: "each field is optional", document: head, want: settingsWith()},
-		"null": {
-			reason: "a field without a value is as good as none", want: settingsWith(),
-			document: head + "podTemplate:\nresources:\nserviceAccounts:\nlimits:\nimagePullPatience:\n",
+	for document, change := range map[string]func(*Settings){
+		"": func(*Settings) {}, head: func(*Settings) {},
+		head + "podTemplate:\nresources:\nserviceAccounts:\nlimits:\nimagePullPatience:\n": func(*Settings) {},
+		head + "strict: false\nimagePullPatience: 1m30s\nlimits: {state: 1M, exports: 1.5Ki}\n": func(s *Settings) {
+			s.Strict = false
+			s.ImagePullPatience = settingsfile.Duration{Duration: 90 * time.Second, Text: "1m30s"}
+			s.Limits.State = settingsfile.Amount{Bytes: 1_000_000, Text: "1M"}
+			s.Limits.Exports = settingsfile.Amount{Bytes: 1536, Text: "1.5Ki"}
 		},
-		"values": {
-			reason:   "each value replaces its default",
-			document: head + "strict: false\nimagePullPatience: 1m30s\nlimits: {state: 1M, exports: 1.5Ki}\n",
-			want: settingsWith(func(s *Settings) {
-				s.Strict = false
-				s.ImagePullPatience = settingsfile.Duration{Duration: 90 * time.Second, Text: "1m30s"}
-				s.Limits.State = settingsfile.Amount{Bytes: 1_000_000, Text: "1M"}
-				s.Limits.Exports = settingsfile.Amount{Bytes: 1536, Text: "1.5Ki"}
-			}),
+		// Both containers have the same helper.
+		head + "initContainer: {image: a, imagePullPolicy: Always}\n": func(s *Settings) {
+			s.InitContainer = pod.Helper{Image: "a", ImagePullPolicy: corev1.PullAlways}
+			s.WaitContainer = pod.Helper{Image: "a"}
 		},
-		"one image": {
-			reason:   "both containers are the same helper",
-			document: head + "initContainer: {image: a, imagePullPolicy: Always}\n",
-			want: settingsWith(func(s *Settings) {
-				s.InitContainer = pod.Helper{Image: "a", ImagePullPolicy: corev1.PullAlways}
-				s.WaitContainer = pod.Helper{Image: "a"}
-			}),
-		},
-		"other arguments": {
-			reason:   "the image is that of the init container, whatever else is set",
-			document: head + "initContainer: {image: a}\nwaitContainer: {args: [b]}\n",
-			want: settingsWith(func(s *Settings) {
-				s.InitContainer = pod.Helper{Image: "a"}
-				s.WaitContainer = pod.Helper{Image: "a", Args: []string{"b"}}
-			}),
+		head + "initContainer: {image: a}\nwaitContainer: {args: [b]}\n": func(s *Settings) {
+			s.InitContainer = pod.Helper{Image: "a"}
+			s.WaitContainer = pod.Helper{Image: "a", Args: []string{"b"}}
 		},
 	} {
-		got, problems := LoadSettings([]byte(c.document))
-		if diff := cmp.Diff(c.want, got); diff != "" || len(problems) > 0 {
-			t.Errorf("%s: %s: found problems %v and settings (-want +got):\n%s", name, c.reason, problems, diff)
+		want := DefaultSettings()
+		change(&want)
+		got, problems := LoadSettings([]byte(document))
+		if diff := cmp.Diff(want, got); diff != "" || len(problems) > 0 {
+			t.Errorf("%s: problems %v, -want +got:\n%s", document, problems, diff)
 		}
 	}
 }

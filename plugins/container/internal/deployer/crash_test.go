@@ -1,44 +1,40 @@
 package deployer_test
 
 import (
+	"cmp"
 	"fmt"
 	"testing"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
-	"github.com/pergola-deploy/pergola/sdk/sdktest"
 )
 
 // TestCrashAtEachStep kills the plugin before each request that writes, each status that it saves and each result.
 // Whoever comes next brings the job to its end: main has run once for it, with the state of the run before, and
-// nothing is left but what is meant to be.
+// nothing is left but what is meant to be. An item goes on with its next job at the next step.
 // Rule (container.md#jobs-and-errors): The image runs at most once per job, whichever step goes wrong.
 func TestCrashAtEachStep(t *testing.T) {
 	t.Parallel()
-	kept := []string{"Secret result", "Secret state"}
 	for _, c := range []crash{
-		{name: "count", reason: "there is a state", args: "count", before: "count", runs: 2, count: 2, left: kept},
-		{name: "failure", reason: "it is not tried again", args: "fail", runs: 1, left: kept},
-		{name: "lost", reason: "the state of before stays", args: "lose", before: "count", runs: 2, left: kept},
-		{
-			name: "replaced", reason: "the Pod of the job before is stopped first",
-			args: "count", interrupted: "hang", runs: 2, count: 2, left: kept,
-		},
-		{
-			name: "abort", reason: "the Pod is stopped",
-			args: "hang", interrupted: "hang", operation: plugintest.Abort, runs: 1, left: kept,
-		},
-		{
-			name: "delete", reason: "main is run once more",
-			args: "count", interrupted: "hang", operation: plugintest.Delete, runs: 2,
-		},
+		{name: "count", args: "count", counts: 1},
+		{name: "failure", before: true, args: "fail", fails: true, counts: 1},
+		{name: "lost", before: true, args: "lose", fails: true},
+		{name: "replaced", interrupted: true, args: "count", counts: 2},
+		{name: "abort", interrupted: true, args: "hang", operation: plugintest.Abort},
+		{name: "delete", interrupted: true, args: "count", operation: plugintest.Delete},
 	} {
 		for first := 1; first <= shares; first++ {
 			t.Run(fmt.Sprintf("%s %d of %d", c.name, first, shares), func(t *testing.T) {
 				t.Parallel()
-				w := newWorld(t)
+				w, item, count := newWorld(t), (*landscaper.DeployItem)(nil), 0
 				for n, struck := first, true; struck; n += shares {
-					struck = w.crash(&c, n)
+					if item == nil || c.operation == plugintest.Delete {
+						item = w.item()
+					}
+					struck = w.crash(&c, item, &count, n)
+				}
+				if c.operation != plugintest.Delete {
+					w.discard(item)
 				}
 			})
 		}
@@ -50,91 +46,63 @@ const shares = 3
 
 // crash is a job in which the plugin is killed.
 type crash struct {
-	name, reason string
-	// args is what main does in it.
-	args string
-	// before is what main does in a job that has ended before, and interrupted in one that is under way when this one
-	// begins; empty for none.
-	before, interrupted string
+	name string
+	// before: a job with "count" ends before it. interrupted: one with "hang" is under way when it begins.
+	before, interrupted bool
+	// args is what main does in it, and counts by how much the count grows then, also by an interrupted job.
+	args   string
+	counts int
+	fails  bool
 	// operation is Reconcile unless it says something else.
 	operation plugintest.Operation
-	// runs is how often main has run in the end, over all Pods, and count what it exports then; 0 for nothing.
-	runs, count int
-	left        []string
 }
 
-// crash kills the plugin at the nth step of a job, and tells whether there is one.
-func (w *world) crash(c *crash, n int) (struck bool) {
+// crash kills the plugin at the nth step of a job, and tells whether there is one. count is that of the item's state.
+func (w *world) crash(c *crash, item *landscaper.DeployItem, count *int, n int) (struck bool) {
 	w.Helper()
-	item, earlier := w.item(c.args), len(w.node.ranIn())
-	if c.before != "" {
-		w.SetConfig(item, w.config(c.before))
-		w.Finish(plugintest.Reconcile, item)
+	runs := len(w.node.ranIn())
+	if c.before {
+		if run := w.status(item).Run; run != nil {
+			item.Annotations = map[string]string{acceptLoss: run.Name}
+		}
+		w.SetConfig(item, w.config("count"))
+		*count++
+		w.counts(item, *count)
+		runs++
 	}
-	if c.interrupted != "" {
-		w.SetConfig(item, w.config(c.interrupted))
-		w.Do(plugintest.Reconcile, item)
-		w.awaitRun(earlier + 1)
+	if c.interrupted {
+		w.SetConfig(item, w.config("hang"))
+		w.begin(item)
+		runs++
+		w.awaitRun(runs)
 	}
 	w.SetConfig(item, w.config(c.args))
-	operation := c.operation
-	if operation == nil {
-		operation = plugintest.Reconcile
+	operation, left := cmp.Or(c.operation, plugintest.Reconcile), []string{"Secret result", "Secret state"}
+	if operation == plugintest.Delete {
+		left = nil
 	}
-	if c.name != "abort" {
+	if operation != plugintest.Abort {
 		plugintest.NewJob(item)
+		runs++
 	}
 	_, struck = w.Disturb(operation, item, n, plugintest.Killed)
 	result := w.Finish(operation, item)
-	at := fmt.Sprintf("%s: killed at step %d", c.reason, n)
-	w.check(at, result, c.count, c.args == "fail" || c.args == "lose")
-	runs := w.node.ranIn()
-	if len(runs) != earlier+c.runs {
-		w.Fatalf("%s: expected %d runs, but found %d", at, c.runs, len(runs)-earlier)
-	}
-	for pod, times := range runs {
-		if times != 1 {
-			w.Fatalf("%s: main has run %d times in %s", at, times, pod)
-		}
-	}
-	w.mustHave(c.left...)
-	if c.args == "fail" { // its state counts as well
-		w.SetConfig(item, w.config("count"))
-		if found := fmt.Sprint(w.succeed(item)["count"]); found != "2" {
-			w.Errorf("%s: expected count 2 after the failure, but found %s", at, found)
-		}
-	}
-	w.discard(item, c.name == "delete")
-	return struck
-}
-
-func (w *world) check(at string, result *sdktest.Result, count int, fails bool) {
-	w.Helper()
+	*count += c.counts
 	switch {
-	case fails != (result.Failed != nil):
-		w.Fatalf("%s: found %s", at, result)
-	case count > 0:
-		if found := fmt.Sprint(w.exportsOf(result)["count"]); found != fmt.Sprint(count) {
-			w.Fatalf("%s: expected count %d, but found %s", at, count, found)
+	case c.fails != (result.Failed != nil):
+		w.Fatalf("killed at step %d: found %s", n, result)
+	case c.counts > 0 && !c.fails:
+		w.mustCount(result, *count)
+	}
+	found := w.node.ranIn()
+	if len(found) != runs {
+		w.Fatalf("killed at step %d: expected %d runs, but found %d", n, runs, len(found))
+	}
+	for pod, times := range found {
+		if times != 1 {
+			w.Fatalf("killed at step %d: main has run %d times in %s", n, times, pod)
 		}
 	}
-}
-
-// discard removes what is left of an item, unless that is gone.
-func (w *world) discard(item *landscaper.DeployItem, gone bool) {
-	w.Helper()
-	if !gone {
-		item.Annotations = map[string]string{"container.deployer.landscaper.gardener.cloud/force-cleanup": "true"}
-		plugintest.NewJob(item)
-		if result := w.Finish(plugintest.Delete, item); result.Failed != nil {
-			w.Fatalf("clean up: %s", result)
-		}
-	}
-	w.mustHave()
-}
-
-// awaitRun waits until main has run in so many Pods.
-func (w *world) awaitRun(pods int) {
-	w.Helper()
-	w.eventually(fmt.Sprintf("main to run in %d Pods", pods), func() bool { return len(w.node.ranIn()) >= pods })
+	w.mustHave(left...)
+	return struck
 }

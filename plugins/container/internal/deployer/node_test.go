@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -12,7 +13,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
 )
@@ -56,15 +59,14 @@ func startNode(t *testing.T, client *kubernetes.Clientset, namespace string) *no
 
 // watch works on each Pod whenever it has changed, until its connection ends.
 func (n *node) watch(ctx context.Context, t *testing.T) {
-	pods := n.client.CoreV1().Pods(n.namespace)
-	list, err := pods.List(ctx, metav1.ListOptions{})
+	list, err := n.pods().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return // the test is over
 	}
 	for i := range list.Items {
 		n.work(ctx, t, &list.Items[i])
 	}
-	changes, err := pods.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	changes, err := n.pods().Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
 	if err != nil {
 		return
 	}
@@ -89,24 +91,20 @@ func (n *node) sync(ctx context.Context, pod *corev1.Pod) error {
 	over := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	switch {
 	case pod.DeletionTimestamp != nil && over && len(pod.Finalizers) == 0:
-		zero := int64(0)
-		return n.client.CoreV1().Pods(n.namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &zero})
+		return n.pods().Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
 	case over:
 		return nil
 	case pod.DeletionTimestamp != nil && !n.ran(pod):
 		return n.end(ctx, pod, nil)
 	case pod.DeletionTimestamp != nil:
-		code := int32(143)
 		if err := n.upload(ctx, pod); err != nil {
 			return err
 		}
-		return n.end(ctx, pod, &code)
+		return n.end(ctx, pod, new(int32(143)))
 	case n.ran(pod):
 		return nil
 	case pod.Spec.NodeName == "":
-		return n.client.CoreV1().Pods(n.namespace).Bind(ctx, &corev1.Binding{
-			ObjectMeta: metav1.ObjectMeta{Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: "node"},
-		}, metav1.CreateOptions{})
+		return n.bind(ctx, pod.Name)
 	}
 	return n.start(ctx, pod)
 }
@@ -117,73 +115,70 @@ func (n *node) ran(pod *corev1.Pod) bool {
 	return n.seen[string(pod.UID)]
 }
 
+func (n *node) pods() typedcorev1.PodInterface { return n.client.CoreV1().Pods(n.namespace) }
+
+func (n *node) bind(ctx context.Context, pod string) error {
+	return n.pods().Bind(ctx, &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Name: pod}, Target: corev1.ObjectReference{Kind: "Node", Name: "node"},
+	}, metav1.CreateOptions{})
+}
+
 func (n *node) start(ctx context.Context, pod *corev1.Pod) error {
 	n.mu.Lock()
 	n.runs[pod.Name]++
 	n.seen[string(pod.UID)] = true
 	n.mu.Unlock()
-	code := int32(0)
-	switch pod.Spec.Containers[0].Args[0] {
-	case "hang":
+	args := pod.Spec.Containers[0].Args
+	if args[0] == "hang" {
 		pod.Status.Phase = corev1.PodRunning
-		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-			Name: layout.MainContainer, State: corev1.ContainerState{
-				Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()},
-			},
-		}}
-		_, err := n.client.CoreV1().Pods(n.namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
-		return err
-	case "lose":
-		return n.end(ctx, pod, &code)
-	case "fail":
-		code = 3
-	case "say", "overflow":
-		code = 1
+		return n.setMain(ctx, pod, corev1.ContainerState{
+			Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()},
+		})
 	}
-	if err := n.upload(ctx, pod); err != nil {
-		return err
+	if args[0] != "lose" {
+		if err := n.upload(ctx, pod); err != nil {
+			return err
+		}
 	}
-	return n.end(ctx, pod, &code)
+	return n.end(ctx, pod, new(map[string]int32{"fail": 3, "say": 1, "overflow": 1}[args[0]]))
 }
 
 // end ends a Pod with an exit code of main, nil if that has never run.
 func (n *node) end(ctx context.Context, pod *corev1.Pod, code *int32) error {
+	pod.Status.Phase = corev1.PodFailed
+	if code == nil {
+		return n.setMain(ctx, pod)
+	}
+	if *code == 0 {
+		pod.Status.Phase = corev1.PodSucceeded
+	}
+	says := strings.Join(pod.Spec.Containers[0].Args[1:], "")
+	return n.setMain(ctx, pod, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+		ExitCode: *code, Reason: "Ended", Message: says, FinishedAt: metav1.Now(),
+	}})
+}
+
+// setMain writes the status of a Pod with a state of main, if any, whatever the Pod has become meanwhile.
+func (n *node) setMain(ctx context.Context, pod *corev1.Pod, states ...corev1.ContainerState) error {
+	for _, state := range states {
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: layout.MainContainer, State: state}}
+	}
 	for {
-		pod.Status.Phase = corev1.PodFailed
-		if code != nil {
-			if *code == 0 {
-				pod.Status.Phase = corev1.PodSucceeded
-			}
-			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-				Name: layout.MainContainer, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-					ExitCode: *code, Reason: "Ended", Message: saysOf(pod), FinishedAt: metav1.Now(),
-				}},
-			}}
-		}
-		_, err := n.client.CoreV1().Pods(n.namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+		_, err := n.pods().UpdateStatus(ctx, pod, metav1.UpdateOptions{})
 		if !apierrors.IsConflict(err) {
 			return err
 		}
-		fresh, err := n.client.CoreV1().Pods(n.namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+		fresh, err := n.pods().Get(ctx, pod.Name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
-		fresh.Status = pod.Status
-		pod = fresh
+		fresh.Status, pod = pod.Status, fresh
 	}
-}
-
-// saysOf is what main says.
-func saysOf(pod *corev1.Pod) string {
-	if args := pod.Spec.Containers[0].Args; len(args) > 1 {
-		return args[1]
-	}
-	return ""
 }
 
 // upload is what the wait container does.
 func (n *node) upload(ctx context.Context, pod *corev1.Pod) error {
-	upload, state := layout.Upload{}, ""
+	upload, state := layout.Upload{}, "0"
 	for _, v := range pod.Spec.Volumes {
 		if v.Projected == nil {
 			continue
@@ -197,60 +192,49 @@ func (n *node) upload(ctx context.Context, pod *corev1.Pod) error {
 				return err
 			}
 			if document, ok := secret.Data[layout.UploadFile]; ok {
-				if err := json.Unmarshal(document, &upload); err != nil {
-					return err
-				}
+				err = json.Unmarshal(document, &upload)
 			}
 			if chunk, ok := secret.Data[layout.ChunkKey]; ok && v.Name == "old-state" {
 				state += string(chunk)
 			}
+			if err != nil {
+				return err
+			}
 		}
 	}
-	if pod.Spec.Containers[0].Args[0] == "overflow" {
-		report, err := json.Marshal(layout.Report{
-			StateFailed: true, Errors: []string{"the state is not kept: it is too large"},
-		})
+	result := func(report *layout.Report, exports map[string][]byte) error {
+		document, err := json.Marshal(report)
 		if err != nil {
 			return err
 		}
-		return n.apply(ctx, upload.Result, upload.ResultLabels, nil, map[string][]byte{layout.ReportKey: report})
+		data := map[string][]byte{layout.ReportKey: document}
+		maps.Copy(data, exports)
+		return n.apply(ctx, upload.Result, upload.ResultLabels, nil, data)
 	}
-	number := 0
-	if state != "" {
-		var err error
-		if number, err = strconv.Atoi(state); err != nil {
-			return err
-		}
+	if pod.Spec.Containers[0].Args[0] == "overflow" {
+		return result(&layout.Report{StateFailed: true, Errors: []string{"the state is not kept: it is too large"}}, nil)
+	}
+	number, err := strconv.Atoi(state)
+	if err != nil {
+		return err
 	}
 	text := strconv.Itoa(number + 1)
 	annotations := maps.Clone(upload.StateAnnotations)
 	annotations[layout.NumberAnnotation] = "0"
-	if err := n.apply(ctx, upload.State[0], upload.StateLabels, annotations, map[string][]byte{
-		layout.ChunkKey: []byte(text),
-	}); err != nil {
+	chunk := map[string][]byte{layout.ChunkKey: []byte(text)}
+	if err := n.apply(ctx, upload.State[0], upload.StateLabels, annotations, chunk); err != nil {
 		return err
 	}
-	report, err := json.Marshal(layout.Report{Exported: true, StateChunks: 1})
-	if err != nil {
-		return err
-	}
-	return n.apply(ctx, upload.Result, upload.ResultLabels, nil, map[string][]byte{
-		layout.ReportKey: report, layout.ChunkKey: []byte(`{"count":` + text + `}`),
-	})
+	return result(&layout.Report{Exported: true, StateChunks: 1},
+		map[string][]byte{layout.ChunkKey: []byte(`{"count":` + text + `}`)})
 }
 
 func (n *node) apply(
 	ctx context.Context, name string, labels, annotations map[string]string, data map[string][]byte,
 ) error {
-	content, err := json.Marshal(map[string]any{
-		"apiVersion": "v1", "kind": "Secret", "data": data,
-		"metadata": map[string]any{"name": name, "labels": labels, "annotations": annotations},
-	})
-	if err != nil {
-		return err
-	}
-	_, err = n.client.CoreV1().Secrets(n.namespace).Patch(ctx, name, "application/apply-patch+yaml", content,
-		metav1.PatchOptions{FieldManager: layout.FieldManager, Force: new(true)})
+	secret := applycorev1.Secret(name, n.namespace).WithLabels(labels).WithAnnotations(annotations).WithData(data)
+	_, err := n.client.CoreV1().Secrets(n.namespace).Apply(ctx, secret,
+		metav1.ApplyOptions{FieldManager: layout.FieldManager, Force: true})
 	return err
 }
 

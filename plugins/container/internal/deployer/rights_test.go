@@ -14,8 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
-	"github.com/pergola-deploy/pergola/sdk"
-	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/sdktest"
 	"github.com/pergola-deploy/pergola/test/await"
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
@@ -38,9 +37,6 @@ func (l *rights) wrap(next http.RoundTripper) http.RoundTripper {
 		defer l.mu.Unlock()
 		if response.StatusCode == http.StatusForbidden {
 			l.refused = append(l.refused, r.Method+" "+r.URL.Path)
-		}
-		if l.used == nil {
-			l.used = map[string]bool{}
 		}
 		verb, resource := rightFor(r)
 		l.used[verb+" "+resource] = true
@@ -91,12 +87,12 @@ func documented(t *testing.T) (all []string) {
 	}
 	role := &rbacv1.Role{}
 	for _, o := range objects {
-		if o.GetKind() != "Role" || o.GetName() != "container" {
-			continue
+		if o.GetKind() == "Role" && o.GetName() == "container" {
+			err = runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, role)
 		}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, role); err != nil {
-			t.Fatal(err)
-		}
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	for _, rule := range role.Rules {
 		for _, resource := range rule.Resources {
@@ -142,22 +138,13 @@ func (w *world) tour() {
 	w.Cleanup(func() { cancel(); watching.Wait() })
 
 	here, there := w.item("count"), w.item("count")
-	kubeconfig := w.Marshal(object{"kubeconfig": string(w.Call.HostCluster.Kubeconfig)})
-	w.Call.Target = &sdk.Target{Name: "edge", Type: landscaper.KubernetesClusterTargetType, Content: kubeconfig}
-	config := w.config("count")
-	config["runOnTarget"] = object{"namespace": w.Namespace}
-	w.SetConfig(there, config)
-	for _, step := range []struct {
-		item      *landscaper.DeployItem
-		operation plugintest.Operation
-	}{
-		{here, plugintest.Reconcile}, {here, plugintest.Reconcile}, {
-			there, plugintest.Reconcile,
-		}, {here, plugintest.Delete}, {there, plugintest.Delete},
+	w.SetConfig(there, w.onTarget("count"))
+	for _, end := range []*sdktest.Result{
+		w.end(plugintest.Reconcile, here), w.end(plugintest.Reconcile, here), w.end(plugintest.Reconcile, there),
+		w.end(plugintest.Delete, here), w.end(plugintest.Delete, there),
 	} {
-		plugintest.NewJob(step.item)
-		if result := w.Finish(step.operation, step.item); result.Succeeded == nil {
-			w.Fatalf("expected success, but found: %s", result)
+		if end.Succeeded == nil {
+			w.Fatalf("expected success, but found: %s", end)
 		}
 	}
 }

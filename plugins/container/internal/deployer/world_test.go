@@ -3,7 +3,6 @@ package deployer_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -14,7 +13,9 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,16 +34,20 @@ func TestMain(m *testing.M) { os.Exit(plugintest.Main(m)) }
 
 type object = map[string]any
 
-// world is what one test plays in: a host with a container deployer, whose Pods are in the namespace, with a node
+const (
+	acceptLoss   = "container.pergola.dev/accept-lost-state"
+	forceCleanup = "container.deployer.landscaper.gardener.cloud/force-cleanup"
+)
+
+// world is the surroundings of one test: a host with a container deployer, whose Pods are in the namespace, with a node
 // that plays the kubelet.
 type world struct {
 	*plugintest.Host
 
 	client *kubernetes.Clientset
-	// rights are those that the deployer uses.
 	rights *rights
 	node   *node
-	// ahead is how far the clock of the deployer is ahead of the real one.
+	// ahead is the lead of the deployer's clock over the real one.
 	ahead *atomic.Int64
 }
 
@@ -52,46 +57,36 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	used, ahead := &rights{}, &atomic.Int64{}
+	used, ahead := &rights{used: map[string]bool{}}, &atomic.Int64{}
 	w := &world{client: client, rights: used, ahead: ahead, Host: plugintest.NewHost(t, plugintest.HostOptions{
-		APIVersion: "container.pergola.dev/v1alpha1", Kind: "ContainerConfiguration", Settings: object{
-			"initContainer": object{"image": "helper"},
-		},
+		APIVersion: "container.pergola.dev/v1alpha1", Kind: "ContainerConfiguration",
+		Settings: object{"initContainer": object{"image": "helper"}},
 		Start: func(w *plugintest.World) *sdktest.Plugin {
+			wrap := func(next http.RoundTripper) http.RoundTripper { return w.Requests.Wrap(used.wrap(next)) }
 			d := deployer.New(deployer.Options{
-				UserAgent: "pergola-container/test",
-				Now:       func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
-				Clients: []target.Option{target.WrapTransport(func(next http.RoundTripper) http.RoundTripper {
-					return w.Requests.Wrap(used.wrap(next))
-				})},
+				UserAgent: "pergola-container/test", Clients: []target.Option{target.WrapTransport(wrap)},
+				Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
 			})
-			return sdktest.New(w.TB, d,
-				sdk.Name("container"), sdk.Version("test"), sdk.Types(v1alpha1.Type), sdk.ContextCredentials(),
-				sdk.HostClusterAccess(),
-				sdk.LatePickUp())
+			return sdktest.New(w.TB, d, sdk.Name("container"), sdk.Version("test"), sdk.Types(v1alpha1.Type),
+				sdk.ContextCredentials(), sdk.HostClusterAccess(), sdk.LatePickUp())
 		},
 	})}
+	// The deployer has the rights of the documentation in the namespace.
+	admin, err := ctrlclient.New(plugintest.Config(), ctrlclient.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig, err := testenv.GrantContainerRights(t.Context(), admin, plugintest.Config(), w.Namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
 	w.Call.Target = nil
-	w.Call.HostCluster = &sdk.HostCluster{Kubeconfig: w.grant(), Namespace: w.Namespace, Installation: "test"}
+	w.Call.HostCluster = &sdk.HostCluster{Kubeconfig: kubeconfig, Namespace: w.Namespace, Installation: "test"}
 	w.node = startNode(t, client, w.Namespace)
 	return w
 }
 
-// grant returns a kubeconfig with the rights of the documentation in the namespace.
-func (w *world) grant() []byte {
-	w.Helper()
-	admin, err := ctrlclient.New(plugintest.Config(), ctrlclient.Options{})
-	if err != nil {
-		w.Fatal(err)
-	}
-	kubeconfig, err := testenv.GrantContainerRights(w.Context(), admin, plugintest.Config(), w.Namespace)
-	if err != nil {
-		w.Fatal(err)
-	}
-	return kubeconfig
-}
-
-// item returns a deploy item that runs an image with these arguments. See node for what they do.
+// item returns a deploy item that runs an image with these arguments, with a job. See node for their meaning.
 func (w *world) item(args ...string) *landscaper.DeployItem {
 	w.Helper()
 	item := w.Item(v1alpha1.Type, "shop", w.config(args...))
@@ -106,30 +101,55 @@ func (w *world) config(args ...string) object {
 	}
 }
 
-// succeed runs a new job to its success and returns its exports.
-func (w *world) succeed(item *landscaper.DeployItem) object {
-	w.Helper()
-	plugintest.NewJob(item)
-	return w.exportsOf(w.Finish(plugintest.Reconcile, item))
+// onTarget has the Pods run on a Target, which leads to the same cluster.
+func (w *world) onTarget(args ...string) object {
+	w.Call.Target = &sdk.Target{
+		Name: "edge", Type: landscaper.KubernetesClusterTargetType,
+		Content: w.Marshal(object{"kubeconfig": string(w.Call.HostCluster.Kubeconfig)}),
+	}
+	config := w.config(args...)
+	config["runOnTarget"] = object{"namespace": w.Namespace}
+	return config
 }
 
-func (w *world) exportsOf(result *sdktest.Result) object {
-	w.Helper()
-	if result.Succeeded == nil {
-		w.Fatalf("expected a success, but found: %s", result)
-	}
-	return result.Succeeded.Exports
-}
-
-// failing runs a new job to its failure, of which it returns the error.
-func (w *world) failing(item *landscaper.DeployItem) string {
+// begin begins a new job.
+func (w *world) begin(item *landscaper.DeployItem) *sdktest.Result {
 	w.Helper()
 	plugintest.NewJob(item)
-	result := w.Finish(plugintest.Reconcile, item)
-	if result.Failed == nil {
-		w.Fatalf("expected a failure, but found: %s", result)
+	return w.Do(plugintest.Reconcile, item)
+}
+
+// end runs a new job to its end.
+func (w *world) end(operation plugintest.Operation, item *landscaper.DeployItem) *sdktest.Result {
+	w.Helper()
+	plugintest.NewJob(item)
+	return w.Finish(operation, item)
+}
+
+// counts runs a new job with "count" to its success, with this count among its exports.
+func (w *world) counts(item *landscaper.DeployItem, count int) {
+	w.Helper()
+	w.mustCount(w.end(plugintest.Reconcile, item), count)
+}
+
+func (w *world) mustCount(result *sdktest.Result, count int) {
+	w.Helper()
+	if result.Succeeded == nil || fmt.Sprint(result.Succeeded.Exports["count"]) != fmt.Sprint(count) {
+		w.Fatalf("expected a success with count %d, but found: %s", count, result)
 	}
-	return result.Failed.Error()
+}
+
+// mustFail expects a failure with a reason and these parts of its error.
+func (w *world) mustFail(result *sdktest.Result, reason string, parts ...string) {
+	w.Helper()
+	if result.Failed == nil || result.Failed.Errors[0].Reason != reason {
+		w.Fatalf("expected the reason %s, but found %s", reason, result)
+	}
+	for _, part := range parts {
+		if !strings.Contains(result.Failed.Error(), part) {
+			w.Errorf("expected %q in %s", part, result)
+		}
+	}
 }
 
 func (w *world) status(item *landscaper.DeployItem) *v1alpha1.ProviderStatus {
@@ -143,38 +163,55 @@ func (w *world) status(item *landscaper.DeployItem) *v1alpha1.ProviderStatus {
 	return status
 }
 
-// left are the objects in the namespace that have the labels of the deployer, by kinds and parts. Pods that end are
-// waited for.
-func (w *world) left() []string {
+// change changes the provider status of an item.
+func (w *world) change(item *landscaper.DeployItem, how func(*v1alpha1.ProviderStatus)) {
 	w.Helper()
-	list := metav1.ListOptions{LabelSelector: "container.pergola.dev/item"}
-	var found []string
-	add := func(kind string, o metav1.ObjectMeta) {
-		found = append(found, kind+" "+o.Labels["container.pergola.dev/part"])
-	}
-	core, rbac := w.client.CoreV1(), w.client.RbacV1()
-	pods, err1 := core.Pods(w.Namespace).List(w.Context(), list)
-	secrets, err2 := core.Secrets(w.Namespace).List(w.Context(), list)
-	accounts, err3 := core.ServiceAccounts(w.Namespace).List(w.Context(), list)
-	roles, err4 := rbac.Roles(w.Namespace).List(w.Context(), list)
-	bindings, err5 := rbac.RoleBindings(w.Namespace).List(w.Context(), list)
-	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+	status := w.status(item)
+	how(status)
+	item.Status.ProviderStatus = &runtime.RawExtension{Raw: w.Marshal(status)}
+}
+
+// pods are those in the namespace.
+func (w *world) pods() []corev1.Pod {
+	w.Helper()
+	list, err := w.client.CoreV1().Pods(w.Namespace).List(w.Context(), metav1.ListOptions{})
+	if err != nil {
 		w.Fatal(err)
 	}
-	for _, o := range pods.Items {
-		add("Pod", o.ObjectMeta)
+	return list.Items
+}
+
+// access is the Secret of the wait container.
+func (w *world) access(item *landscaper.DeployItem) map[string][]byte {
+	w.Helper()
+	name := w.status(item).Run.Name + "-access"
+	secret, err := w.client.CoreV1().Secrets(w.Namespace).Get(w.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		w.Fatal(err)
 	}
-	for _, o := range secrets.Items {
-		add("Secret", o.ObjectMeta)
-	}
-	for _, o := range accounts.Items {
-		add("ServiceAccount", o.ObjectMeta)
-	}
-	for _, o := range roles.Items {
-		add("Role", o.ObjectMeta)
-	}
-	for _, o := range bindings.Items {
-		add("RoleBinding", o.ObjectMeta)
+	return secret.Data
+}
+
+var (
+	pods         = plugintest.Resource{Version: "v1", Resource: "pods"}
+	roles        = plugintest.Resource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"}
+	roleBindings = plugintest.Resource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"}
+)
+
+// left are the objects in the namespace with the labels of the deployer, by kinds and parts.
+func (w *world) left() (found []string) {
+	w.Helper()
+	for kind, resource := range map[string]plugintest.Resource{
+		"Pod": pods, "Secret": plugintest.Secrets, "ServiceAccount": plugintest.ServiceAccounts, "Role": roles,
+		"RoleBinding": roleBindings,
+	} {
+		list, err := w.Objects(resource).List(w.Context(), metav1.ListOptions{LabelSelector: "container.pergola.dev/item"})
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, o := range list.Items {
+			found = append(found, kind+" "+o.GetLabels()["container.pergola.dev/part"])
+		}
 	}
 	slices.Sort(found)
 	return found
@@ -190,6 +227,30 @@ func (w *world) mustHave(want ...string) {
 			}
 			return "", nil
 		})
+}
+
+// discard removes all that is left of an item.
+func (w *world) discard(item *landscaper.DeployItem) {
+	w.Helper()
+	item.Annotations = map[string]string{forceCleanup: "true"}
+	if result := w.end(plugintest.Delete, item); result.Failed != nil {
+		w.Fatalf("clean up: %s", result)
+	}
+	w.mustHave()
+}
+
+// mustHaveRun expects that main has run in so many Pods.
+func (w *world) mustHaveRun(pods int) {
+	w.Helper()
+	if runs := w.node.ranIn(); len(runs) != pods {
+		w.Errorf("expected runs in %d Pods, but found %s", pods, describe(runs))
+	}
+}
+
+// awaitRun waits until main has run in so many Pods.
+func (w *world) awaitRun(pods int) {
+	w.Helper()
+	w.eventually(fmt.Sprintf("main to run in %d Pods", pods), func() bool { return len(w.node.ranIn()) >= pods })
 }
 
 // describe names runs for messages.

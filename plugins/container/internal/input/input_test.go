@@ -20,94 +20,64 @@ import (
 	"github.com/pergola-deploy/pergola/test/components"
 )
 
-// TestTargetFile: images of Landscaper's users read this file.
+// TestTargetFile: images of Landscaper's users read this file. The content is a text in it.
 // Rule (container.md#contract-with-the-image): The Target is passed on with its resolved content.
 func TestTargetFile(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		reason string
-		target sdk.Target
-		want   string
-	}{
-		"cluster": {
-			reason: "Landscaper writes the content as a text",
-			want: `{"target":{"kind":"Target","apiVersion":"landscaper.gardener.cloud/v1alpha1",` +
-				`"metadata":{"name":"cluster","namespace":"team","labels":{"a":"b"},"annotations":{"c":"d"}},` +
-				`"spec":{"type":"landscaper.gardener.cloud/kubernetes-cluster"}},` +
-				`"content":"{\"kubeconfig\":\"apiVersion: v1\\n\"}"}`,
-			target: sdk.Target{
-				Name: "cluster", Type: landscaper.KubernetesClusterTargetType, Labels: map[string]string{"a": "b"},
-				Annotations: map[string]string{"c": "d"},
-				Content:     []byte(`{"kubeconfig":"apiVersion: v1\n"}`),
-			},
+	const head = `{"target":{"kind":"Target","apiVersion":"landscaper.gardener.cloud/v1alpha1","metadata":`
+	for want, target := range map[string]sdk.Target{
+		head + `{"name":"cluster","namespace":"team","labels":{"a":"b"},"annotations":{"c":"d"}},` +
+			`"spec":{"type":"landscaper.gardener.cloud/kubernetes-cluster"}},` +
+			`"content":"{\"kubeconfig\":\"apiVersion: v1\\n\"}"}`: {
+			Name: "cluster", Type: landscaper.KubernetesClusterTargetType, Labels: map[string]string{"a": "b"},
+			Annotations: map[string]string{"c": "d"}, Content: []byte(`{"kubeconfig":"apiVersion: v1\n"}`),
 		},
-		"empty": {
-			reason: "a Target may have no content",
-			target: sdk.Target{Name: "other", Type: "example.org/x"},
-			want: `{"target":{"kind":"Target","apiVersion":"landscaper.gardener.cloud/v1alpha1",` +
-				`"metadata":{"name":"other","namespace":"team"},` +
-				`"spec":{"type":"example.org/x"}},"content":""}`,
+		head + `{"name":"other","namespace":"team"},"spec":{"type":"example.org/x"}},"content":""}`: {
+			Name: "other", Type: "example.org/x",
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			found, err := targetFile("team", &c.target)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(c.want, string(found)); diff != "" {
-				t.Errorf("%s: -want +got:\n%s", c.reason, diff)
-			}
-		})
+		found, err := targetFile("team", &target)
+		if diff := cmp.Diff(want, string(found)); err != nil || diff != "" {
+			t.Errorf("error %v, -want +got:\n%s", err, diff)
+		}
 	}
 }
 
-// TestNamesOfResolvers: what a resolver finds may come from a repository, and stays in the directory of the blueprint.
+// blueprint is a reference to a blueprint.
+var blueprint = &v1alpha1.Blueprint{Reference: &v1alpha1.BlueprintReference{ResourceName: "shop"}}
+
+// TestNamesOfResolvers: a resolver's files may come from a repository, and stay in the directory of the blueprint, each
+// with the only way to write its path.
 // Rule (container.md#resolvers): Files of a resolver stay in the directory of the blueprint.
 func TestNamesOfResolvers(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		reason string
-		wrong  bool
-	}{
-		"charts/shop.tgz":        {reason: "the path of a file"},
-		"...":                    {reason: "Linux takes it"},
-		"../imports/import.json": {reason: "it would take the place of the imports", wrong: true},
-		"../state/seed":          {reason: "the state is the image's", wrong: true},
-		"a/../../targets/x":      {reason: "it leads there as well", wrong: true},
-		"a/../b":                 {reason: "it may be the name of another file", wrong: true},
-		"/etc/passwd":            {reason: "it is elsewhere", wrong: true},
-		"a/":                     {reason: "it is a directory", wrong: true},
-		"a//b":                   {reason: "there is one way to write it", wrong: true},
-		".":                      {reason: "it is the directory itself", wrong: true},
-		"":                       {reason: "a file has a name", wrong: true},
-		"a\xff":                  {reason: "it is no text", wrong: true},
+	find := func(name string) (map[string][]byte, error) {
+		resolver := func(context.Context, *content.ResolveRequest) (*content.Resolved, error) {
+			return &content.Resolved{Files: map[string][]byte{"first": nil, name: []byte("text")}}, nil
+		}
+		source := Source{Resolver: content.ResolverFunc(resolver)}
+		return source.Files(t.Context(), &sdk.Request{}, &v1alpha1.ProviderConfiguration{Blueprint: blueprint}, nil)
+	}
+	for _, name := range []string{"charts/shop.tgz", "..."} {
+		if files, err := find(name); err != nil || string(files["content/"+name]) != "text" {
+			t.Errorf("expected %q, but found %q and error %v", name, files, err)
+		}
+	}
+	for _, name := range []string{
+		"../imports/import.json", "../state/seed", "a/../../targets/x", "a/../b", "/etc/passwd", "a/", "a//b", ".", "",
+		"a\xff",
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			resolver := func(context.Context, *content.ResolveRequest) (*content.Resolved, error) {
-				return &content.Resolved{Files: map[string][]byte{"first": nil, name: []byte("text")}}, nil
-			}
-			source := Source{Resolver: content.ResolverFunc(resolver)}
-			files, err := source.Files(t.Context(), &sdk.Request{}, &v1alpha1.ProviderConfiguration{
-				Blueprint: &v1alpha1.Blueprint{Reference: &v1alpha1.BlueprintReference{ResourceName: "shop"}},
-			}, nil)
-			var known *sdk.Error
-			switch {
-			case !c.wrong && (err != nil || string(files["content/"+name]) != "text"):
-				t.Errorf("%s: expected the file, but found %q and error %v", c.reason, files, err)
-			case c.wrong &&
-				(!errors.As(err, &known) || known.Reason != "InputInvalid" || !strings.Contains(err.Error(), fmt.Sprintf("the "+
-					"resolver has found a file %q,", name))):
-				t.Errorf("%s: expected an error about the file, but found %v", c.reason, err)
-			}
-		})
+		_, err := find(name)
+		known, ok := errors.AsType[*sdk.Error](err)
+		if !ok || known.Reason != "InputInvalid" ||
+			!strings.Contains(err.Error(), fmt.Sprintf("the resolver has found a file %q,", name)) {
+			t.Errorf("expected an error about %q, but found %v", name, err)
+		}
 	}
 }
 
 // TestInputOfComponents: the container gets the files of the blueprint and the list of descriptors where Landscaper
-// puts
-// them.
+// puts them.
 func TestInputOfComponents(t *testing.T) {
 	t.Parallel()
 	registry := chartserver.StartRegistry(t, chartserver.Options{
@@ -115,9 +85,8 @@ func TestInputOfComponents(t *testing.T) {
 	})
 	place := components.Place{Registry: registry}
 	place.Push(t, components.Version{Name: "example.com/shop", Version: "1.2.3", Resources: []components.Resource{{
-		Name: "shop", Type: "blueprint", Content: components.Blueprint(map[string]string{
-			"a/b": "c",
-		}), MediaType: components.BlueprintTar,
+		Name: "shop", Type: "blueprint", MediaType: components.BlueprintTar,
+		Content: components.Blueprint(map[string]string{"a/b": "c"}),
 	}}})
 	repositoryContext, err := json.Marshal(place.Context())
 	if err != nil {
@@ -137,7 +106,7 @@ func TestInputOfComponents(t *testing.T) {
 		}},
 	}
 	files, err := source.Files(t.Context(), req, &v1alpha1.ProviderConfiguration{
-		Blueprint: &v1alpha1.Blueprint{Reference: &v1alpha1.BlueprintReference{ResourceName: "shop"}},
+		Blueprint: blueprint,
 		ComponentDescriptor: &v1alpha1.ComponentDescriptor{Reference: &v1alpha1.ComponentDescriptorReference{
 			RepositoryContext: repositoryContext, ComponentName: "example.com/shop", Version: "1.2.3",
 		}},

@@ -34,9 +34,7 @@ func identities() *rapid.Generator[Identity] {
 	return rapid.Custom(func(t *rapid.T) Identity {
 		name := strings.Join(rapid.SliceOfN(label, 1, 6).Draw(t, "name"), ".")
 		return Identity{
-			Installation: rapid.SampledFrom([]string{
-				"", "here", "0b5e2c1d-6f7a-4b8c-9d0e-1f2a3b4c5d6e",
-			}).Draw(t, "installation"),
+			Installation: rapid.SampledFrom([]string{"", "here", string(shop().UID)}).Draw(t, "installation"),
 			PodNamespace: namespace,
 			Namespace:    label.Draw(t, "namespace"),
 			Name:         strings.Trim(name[:min(len(name), validation.DNS1123SubdomainMaxLength)], "-."),
@@ -73,46 +71,23 @@ func objects(t rapid.TB, i Identity) []metav1.Object {
 	return append(all, &metav1.ObjectMeta{Namespace: upload.Namespace, Name: upload.Result, Labels: upload.ResultLabels})
 }
 
+// A plugin updated while a Pod runs has to find it by its name. Each of two long names has its half.
 func TestRunNameStaysWhatItIs(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		reason          string
-		namespace, name string
-		want            string
-	}{
-		"short": {
-			reason: "a plugin that is updated while a Pod runs has to find it", namespace: "team-a", name: "shop",
-			want: "team-a-shop-1774311664",
-		},
-		"dots": {
-			reason: "a host name has no dots", namespace: "team-a", name: "web.shop", want: "team-a-web-shop-1774311664",
-		},
-		"long name": {
-			reason: "the namespace is told as long as it leaves half to the name", namespace: "team-a",
-			name: strings.Repeat("shop", 20),
-			want: "team-a-shopshopshopshopshopshopshopshopshopshopshops-1774311664",
-		},
-		"long namespace": {
-			reason: "a short name is told in full", namespace: strings.Repeat("team", 15), name: "shop",
-			want: "teamteamteamteamteamteamteamteamteamteamteamtea-shop-1774311664",
-		},
-		"both long": {
-			reason: "each has its half", namespace: strings.Repeat("team", 15), name: strings.Repeat("shop", 20),
-			want: "teamteamteamteamteamteamte-shopshopshopshopshopshops-1774311664",
-		},
-		"cut at a dot": {
-			reason: "what is for people does not end with a dash", namespace: "a", name: strings.Repeat("b", 49) + ".c",
-			want: "a-" + strings.Repeat("b", 49) + "-1774311664",
-		},
+	teams, shops := strings.Repeat("team", 15), strings.Repeat("shop", 20)
+	for _, c := range []struct{ namespace, name, want string }{
+		{"team-a", "shop", "team-a-shop-1774311664"},
+		{"team-a", "web.shop", "team-a-web-shop-1774311664"},
+		{"team-a", shops, "team-a-shopshopshopshopshopshopshopshopshopshopshops-1774311664"},
+		{teams, "shop", "teamteamteamteamteamteamteamteamteamteamteamtea-shop-1774311664"},
+		{teams, shops, "teamteamteamteamteamteamte-shopshopshopshopshopshops-1774311664"},
+		{"a", strings.Repeat("b", 49) + ".c", "a-" + strings.Repeat("b", 49) + "-1774311664"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			i := shop()
-			i.Namespace, i.Name = c.namespace, c.name
-			if got := i.RunName(); got != c.want {
-				t.Errorf("%s: expected %q, but found %q", c.reason, c.want, got)
-			}
-		})
+		i := shop()
+		i.Namespace, i.Name = c.namespace, c.name
+		if got := i.RunName(); got != c.want {
+			t.Errorf("%s/%s: expected %q, but found %q", c.namespace, c.name, c.want, got)
+		}
 	}
 }
 
@@ -143,14 +118,11 @@ func TestRunNames(t *testing.T) {
 		if same.RunName() != name {
 			t.Fatalf("%q is called %q after a change that makes no other run", name, same.RunName())
 		}
-		for what, change := range map[string]func(*Identity){
-			"uid": func(i *Identity) { i.UID = types.UID("f" + string(i.UID[1:])) }, "job": func(i *Identity) { i.JobID += "x" },
-			"operation": func(i *Identity) { i.Operation += "x" },
-		} {
-			other := i
-			change(&other)
+		others := []Identity{i, i, i}
+		others[0].UID, others[1].JobID, others[2].Operation = "f"+i.UID[1:], i.JobID+"x", i.Operation+"x"
+		for _, other := range others {
 			if other != i && other.RunName() == name {
-				t.Fatalf("the run with another %s has the same name %q", what, name)
+				t.Fatalf("the other run %+v has the same name %q", other, name)
 			}
 		}
 	})
@@ -162,32 +134,18 @@ func TestWhatKubernetesTakes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		i := identities().Draw(t, "identity")
 		for _, o := range objects(t, i) {
-			if wrong := validation.IsDNS1123Subdomain(o.GetName()); len(wrong) > 0 {
-				t.Fatalf("%q is no name: %v", o.GetName(), wrong)
-			}
-			if o.GetNamespace() != namespace || !strings.HasPrefix(o.GetName(), i.RunName()) {
-				t.Fatalf("%s/%s is not found by the name of its run, %q in namespace %s", o.GetNamespace(), o.GetName(),
-					i.RunName(), namespace)
-			}
+			wrong := validation.IsDNS1123Subdomain(o.GetName())
 			for key, value := range o.GetLabels() {
-				if wrong := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...); len(wrong) > 0 {
-					t.Fatalf("%s: label %s=%q: %v", o.GetName(), key, value, wrong)
-				}
+				wrong = slices.Concat(wrong, validation.IsQualifiedName(key), validation.IsValidLabelValue(value))
 			}
 			for key := range o.GetAnnotations() {
-				if wrong := validation.IsQualifiedName(strings.ToLower(key)); len(wrong) > 0 {
-					t.Fatalf("%s: annotation %s: %v", o.GetName(), key, wrong)
-				}
+				wrong = append(wrong, validation.IsQualifiedName(strings.ToLower(key))...)
+			}
+			// An object is found by the name of its run.
+			if len(wrong) > 0 || o.GetNamespace() != namespace || !strings.HasPrefix(o.GetName(), i.RunName()) {
+				t.Fatalf("run %s has %s/%s with labels %v and annotations %v: %v", i.RunName(), o.GetNamespace(),
+					o.GetName(), o.GetLabels(), o.GetAnnotations(), wrong)
 			}
 		}
 	})
-}
-
-func TestNoInstallation(t *testing.T) {
-	t.Parallel()
-	nowhere := shop()
-	nowhere.Installation = ""
-	if got := nowhere.Labels(PartPod)[InstallationLabel]; got == "" {
-		t.Error("expected a label to select the objects of no installation, but found none")
-	}
 }

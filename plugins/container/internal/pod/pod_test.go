@@ -1,7 +1,6 @@
 package pod
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -38,103 +37,55 @@ func podOf(t *testing.T, i Identity, template *Template) *corev1.Pod {
 	return pod
 }
 
-// TestPods: the golden files have all that a Pod is made of. Images of Landscaper's users read its variables.
+// TestPods: the golden files have all parts of a Pod. Images of Landscaper's users read its variables.
 // Rule (container.md#contract-with-the-image): The image runs as user 1000, group 3000, fsGroup 2000.
 // Rule (container.md#contract-with-the-image): The image has the variables of Landscaper's contract.
 func TestPods(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	for _, c := range []struct {
+		name      string
 		operation v1alpha1.Operation
 		template  *Template
+		// mounts are those of main.
+		mounts []string
 	}{
-		"minimal": {v1alpha1.OperationReconcile, template()},
-		"state":   {v1alpha1.OperationReconcile, template(withState)},
-		"full": {v1alpha1.OperationDelete, template(withDeadline, withState, withAccount, func(t *Template) {
+		// Rule (container.md#credentials-in-the-pod): `main` has no token.
+		{"minimal", v1alpha1.OperationReconcile, template(), []string{"shared"}},
+		{"state", v1alpha1.OperationReconcile, template(withState), []string{"shared"}},
+		// Rule (container.md#credentials-in-the-pod): `main` has a token only with `serviceAccountName`.
+		{"full", v1alpha1.OperationDelete, template(withDeadline, withState, withAccount, func(t *Template) {
 			t.Command, t.Args, t.PullSecrets = []string{"/run"}, []string{"-v"}, true
 			t.Init.Command, t.Init.Args = []string{"/helper"}, []string{"init", "-v"}
 			t.NodeSelector, t.Tolerations = map[string]string{"zone": "a"}, []corev1.Toleration{{Key: "taint"}}
 			t.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
-		})},
+		}), []string{"shared", "service-account"}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			i := shop()
 			i.Operation = c.operation
-			plugintest.Golden(t, name+".yaml", podOf(t, i, c.template))
+			pod := podOf(t, i, c.template)
+			plugintest.Golden(t, c.name+".yaml", pod)
+			var mounts []string
+			for _, m := range pod.Spec.Containers[0].VolumeMounts {
+				mounts = append(mounts, m.Name)
+			}
+			if diff := cmp.Diff(c.mounts, mounts); diff != "" {
+				t.Errorf("mounts of main: -want +got:\n%s", diff)
+			}
 		})
 	}
 }
 
+// TestDeadline: a Pod does not outlive its job; Kubernetes accepts no deadline below a second.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
-	for reason, c := range map[string]struct{ deadline, want time.Duration }{
-		"a job without a timeout has none": {}, "Kubernetes takes none below a second": {
-			deadline: time.Millisecond, want: time.Second,
-		},
-		"a Pod does not outlive its job": {deadline: 1999 * time.Millisecond, want: time.Second},
+	for deadline, want := range map[time.Duration]*int64{
+		0: nil, time.Millisecond: new(int64(1)), 1999 * time.Millisecond: new(int64(1)),
 	} {
-		pod := podOf(t, shop(), template(func(t *Template) { t.Deadline = c.deadline }))
-		found := pod.Spec.ActiveDeadlineSeconds
-		if c.want == 0 && found != nil || c.want > 0 && (found == nil || *found != int64(c.want/time.Second)) {
-			t.Errorf("%s: found %v", reason, found)
+		pod := podOf(t, shop(), template(func(t *Template) { t.Deadline = deadline }))
+		if diff := cmp.Diff(want, pod.Spec.ActiveDeadlineSeconds); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", deadline, diff)
 		}
-	}
-}
-
-// TestMounts: no container sees the volumes of another one, and each volume is mounted.
-func TestMounts(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		reason   string
-		template *Template
-		want     map[string][]string
-	}{
-		// Rule (container.md#credentials-in-the-pod): `main` has no token.
-		"plain": {
-			reason: "main needs no access to a cluster", template: template(),
-			want: map[string][]string{
-				"init": {"shared", "input", "authorities"}, "wait": {"shared", "access"}, "main": {"shared"},
-			},
-		},
-		// Rule (container.md#credentials-in-the-pod): `main` has a token only with `serviceAccountName`.
-		"account": {
-			reason: "an account is for main", template: template(withAccount),
-			want: map[string][]string{
-				"init": {"shared", "input", "authorities"}, "wait": {"shared", "access"}, "main": {"shared", "service-account"},
-			},
-		},
-		"state": {
-			reason: "the state is unpacked by init", template: template(withState),
-			want: map[string][]string{
-				"init": {"shared", "input", "authorities", "old-state"}, "wait": {"shared", "access"}, "main": {"shared"},
-			},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			pod := podOf(t, shop(), c.template)
-			found, mounted := map[string][]string{}, map[string]bool{}
-			for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
-				for _, m := range container.VolumeMounts {
-					found[container.Name] = append(found[container.Name], m.Name)
-					mounted[m.Name] = true
-					if !m.ReadOnly && m.Name != "shared" {
-						t.Errorf("expected %s of %s to be read-only", m.Name, container.Name)
-					}
-				}
-			}
-			if diff := cmp.Diff(c.want, found); diff != "" {
-				t.Errorf("%s: -want +got:\n%s", c.reason, diff)
-			}
-			for _, v := range pod.Spec.Volumes {
-				if !mounted[v.Name] {
-					t.Errorf("expected volume %s once, mounted", v.Name)
-				}
-				delete(mounted, v.Name)
-			}
-			if len(mounted) > 0 {
-				t.Errorf("expected volumes %v", mounted)
-			}
-		})
 	}
 }

@@ -11,9 +11,7 @@ import (
 )
 
 // parts are all that an object may be good for.
-var parts = []string{
-	PartPod, PartKept, PartInput, PartAccess, PartPull, PartRights, PartResult, PartState,
-}
+var parts = []string{PartPod, PartKept, PartInput, PartAccess, PartPull, PartRights, PartResult, PartState}
 
 // runs are those of three deploy items. The first two are of one installation; the third has the name of the first.
 func runs() map[string]Identity {
@@ -62,72 +60,50 @@ func TestSelectors(t *testing.T) {
 		return slices.Concat(of("a1", parts...), of("a2", parts...), of("a2 deleted", parts...))
 	}
 	temporary := []string{PartPod, PartInput, PartAccess, PartPull, PartRights}
-	for name, c := range map[string]struct {
-		reason    string
+	// begun is a run with an older state.
+	begun := &v1alpha1.Run{Name: a2, Restored: &v1alpha1.State{ID: a1}}
+	upstream := &v1alpha1.Run{Name: a2, Restored: &v1alpha1.State{Secrets: []string{"x"}}}
+	only := func(s Selector) []Selector { return []Selector{s} }
+	for _, c := range []struct {
+		name      string
 		selectors []Selector
 		want      []string
 	}{
-		"item": {
-			reason: "a deploy item that is deleted leaves nothing", selectors: []Selector{OfItem(uid)}, want: ofA(parts...),
+		{"item", only(OfItem(uid)), ofA(parts...)},
+		{"run", only(OfRun(uid, a2)), of("a2", parts...)},
+		{"run of other", only(OfRun(all["b1"].UID, a2)), nil},
+		{"installation", only(OfInstallation("here")), slices.Concat(ofA(parts...), of("b1", parts...))},
+		{"no installation", only(OfInstallation("")), of("other", parts...)},
+		{"temporary", only(Temporary(uid, a1)), of("a1", temporary...)},
+		{"kept", only(KeptPods(uid, a2)), slices.Concat(of("a1", PartKept), of("a2 deleted", PartKept))},
+		{"result", only(ResultOf(uid, a1)), of("a1", PartResult)},
+		{
+			"obsolete with a new state", Obsolete(uid, begun, &v1alpha1.State{ID: a2}),
+			slices.Concat(of("a2", temporary...), of("a1", PartState)),
 		},
-		"run": {
-			reason: "each job and operation has its own", selectors: []Selector{OfRun(uid, a2)}, want: of("a2", parts...),
+		// The upload of the other one is not complete.
+		{
+			"obsolete with the old state", Obsolete(uid, begun, &v1alpha1.State{ID: a1}),
+			slices.Concat(of("a2", temporary...), of("a2", PartState)),
 		},
-		"run of other": {reason: "a name alone is not enough", selectors: []Selector{OfRun(all["b1"].UID, a2)}},
-		"installation": {
-			reason: "others use the same host cluster", selectors: []Selector{OfInstallation("here")},
-			want: slices.Concat(ofA(parts...), of("b1", parts...)),
+		{
+			"obsolete without a state", Obsolete(uid, begun, nil),
+			slices.Concat(of("a2", temporary...), of("a1", PartState), of("a2", PartState)),
 		},
-		"no installation": {
-			reason: "a host may not know its own", selectors: []Selector{OfInstallation("")}, want: of("other", parts...),
+		// It has other labels.
+		{
+			"obsolete with Landscaper's state", Obsolete(uid, upstream, &v1alpha1.State{ID: a2}), of("a2", temporary...),
 		},
-		"temporary": {
-			reason: "result and state are needed, and a kept Pod is wanted", selectors: []Selector{Temporary(uid, a1)},
-			want: of("a1", temporary...),
+		{
+			"obsolete of the first run", Obsolete(uid, &v1alpha1.Run{Name: a1}, &v1alpha1.State{ID: a1}),
+			of("a1", temporary...),
 		},
-		"kept": {
-			reason: "the last Pod is the one to look at", selectors: []Selector{KeptPods(uid, a2)},
-			want: slices.Concat(of("a1", PartKept), of("a2 deleted", PartKept)),
-		},
-		"result": {
-			reason: "it is wanted until there is another job", selectors: []Selector{ResultOf(uid, a1)},
-			want: of("a1", PartResult),
-		},
-		"obsolete with a new state": {
-			reason: "the one before is of no use any more", selectors: Obsolete(uid,
-				&v1alpha1.Run{Name: a2, Restored: &v1alpha1.State{ID: a1}}, &v1alpha1.State{ID: a2}),
-			want: slices.Concat(of("a2", temporary...), of("a1", PartState)),
-		},
-		"obsolete with the old state": {
-			reason: "what was uploaded of another one is not complete", selectors: Obsolete(uid,
-				&v1alpha1.Run{Name: a2, Restored: &v1alpha1.State{ID: a1}}, &v1alpha1.State{ID: a1}),
-			want: slices.Concat(of("a2", temporary...), of("a2", PartState)),
-		},
-		"obsolete without a state": {
-			reason: "a run that leaves no state wants none", selectors: Obsolete(uid,
-				&v1alpha1.Run{Name: a2, Restored: &v1alpha1.State{ID: a1}}, nil),
-			want: slices.Concat(of("a2", temporary...), of("a1", PartState), of("a2", PartState)),
-		},
-		"obsolete with Landscaper's state": {
-			reason: "it is known by its names", selectors: Obsolete(uid,
-				&v1alpha1.Run{Name: a2, Restored: &v1alpha1.State{Secrets: []string{"x"}}}, &v1alpha1.State{ID: a2}),
-			want: of("a2", temporary...),
-		},
-		"obsolete of the first run": {
-			reason: "it is the only one", selectors: Obsolete(uid, &v1alpha1.Run{Name: a1}, &v1alpha1.State{
-				ID: a1,
-			}), want: of("a1", temporary...),
-		},
-		"left by upstream": {
-			reason: "those of this deployer are known by other labels", selectors: []Selector{
-				all["a1"].LeftByUpstream(),
-			}, want: []string{"landscaper's state"},
-		},
+		{"left by upstream", only(all["a1"].LeftByUpstream()), []string{"landscaper's state"}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			if diff := cmp.Diff(sorted(c.want), selected(t, c.selectors...)); diff != "" {
-				t.Errorf("%s: -want +got:\n%s", c.reason, diff)
+				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
 	}

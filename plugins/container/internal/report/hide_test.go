@@ -20,77 +20,37 @@ func TestGiven(t *testing.T) {
 		}
 		return string(document)
 	}
-	for name, c := range map[string]struct{ reason, text, said, want string }{
-		"text": {reason: "it may be no document", text: "hunter22: {", said: "is hunter22: {", want: "is ***"},
-		"JSON": {reason: "as imports are", text: `{"a":[{"b":"hunter22"}]}`, said: "is hunter22", want: "is ***"},
-		"YAML": {
-			reason: "as the content of a Target may be", text: kubeconfig, said: "is hunter22", want: "is ***",
-		},
-		"text in text": {
-			reason: "a kubeconfig in a Target", text: in("content", in("kubeconfig", kubeconfig)), said: "is hunter22",
-			want: "is ***",
-		},
-		"list in text": {
-			reason: "a list is a document, too", text: in("users", `["hunter22"]`), said: "is hunter22", want: "is ***",
-		},
-		"JSON in YAML": {
-			reason: "and the other way round", text: "a: '{\"b\":\"hunter22\"}'\n", said: "is hunter22", want: "is ***",
-		},
-		"slashes": {
-			reason: "some JSON is no YAML for the library", text: `{"a":"b\/hunter22","c":"\ud83d\ude00"}`,
-			said: "is b/hunter22", want: "is ***",
-		},
-		"long numbers": {
-			reason: "no digit is lost", text: `{"a":90071992547409930001}`, said: "is 90071992547409930001", want: "is ***",
-		},
-		"numbers": {
-			reason: "in YAML as well", text: "a: 9007199254740993\n", said: "is 9007199254740993", want: "is ***",
-		},
-		"other spelling": {
-			reason: "a program prints what is meant", text: "a: 1_234_567\n", said: "is 1234567", want: "is ***",
-		},
-		"short numbers": {
-			reason: "a port is of use", text: "a: 65535\nb: .inf\nc: true\nd: ~\n", said: "port 65535", want: "port 65535",
-		},
-		"dates": {reason: "they are texts", text: "a: 2026-05-04\n", said: "is 2026-05-04", want: "is ***"},
-		"binary": {
-			reason: "a program prints what is meant", text: "a: !!binary aHVudGVyMjI=\n", said: "is hunter22", want: "is ***",
-		},
-		"twice": {
-			reason: "either may be told", text: "a: hunter22\na: hunter33\n", said: "hunter22 or hunter33", want: "*** or ***",
-		},
-		"names": {
-			reason: "a message is of use with names of fields", text: "database: database\n", said: "no database",
-			want: "no database",
-		},
-		"names in text": {
-			reason: "and so is one with those", text: in("a", "database: database\n"), said: "no database",
-			want: "no database",
-		},
-		"aliases": {
-			reason: "what is repeated is hidden where it stands",
-			text:   "a: &a [hunter22]\nb: [" + strings.Repeat("*a,", 100_000) + "]\n", said: "is hunter22", want: "is ***",
-		},
-		"name by alias": {
-			reason: "a value is no name for being repeated", text: "a: &a hunter22\n*a : b\n", said: "is hunter22",
-			want: "is ***",
-		},
-		"deep": {
-			reason: "whatever is around it", text: strings.Repeat("[", 9000) + `"hunter22"` + strings.Repeat("]", 9000),
-			said: "is hunter22", want: "is ***",
-		},
-		"deep YAML": {
-			reason: "so it is in YAML",
-			text:   "- a:\n    " + strings.Repeat("[", 9000) + `hunter22` + strings.Repeat("]", 9000), said: "is hunter22",
-			want: "is ***",
-		},
+	const isHidden = "is hunter22"
+	deep := func(text string) string { return strings.Repeat("[", 9000) + text + strings.Repeat("]", 9000) }
+	for name, c := range map[string]struct{ text, said, want string }{
+		"text":            {"hunter22: {", "is hunter22: {", "is ***"},
+		"JSON of imports": {`{"a":[{"b":"hunter22"}]}`, isHidden, "is ***"},
+		"YAML":            {kubeconfig, isHidden, "is ***"},
+		"text in text":    {in("content", in("kubeconfig", kubeconfig)), isHidden, "is ***"},
+		"list in text":    {in("users", `["hunter22"]`), isHidden, "is ***"},
+		"JSON in YAML":    {"a: '{\"b\":\"hunter22\"}'\n", isHidden, "is ***"},
+		// Some JSON is no YAML for the library.
+		"slashes":        {`{"a":"b\/hunter22","c":"\ud83d\ude00"}`, "is b/hunter22", "is ***"},
+		"long numbers":   {`{"a":90071992547409930001}`, "is 90071992547409930001", "is ***"},
+		"numbers":        {"a: 9007199254740993\n", "is 9007199254740993", "is ***"},
+		"other spelling": {"a: 1_234_567\n", "is 1234567", "is ***"},
+		"short numbers":  {"a: 65535\nb: .inf\nc: true\nd: ~\n", "port 65535", "port 65535"},
+		"dates":          {"a: 2026-05-04\n", "is 2026-05-04", "is ***"},
+		"binary":         {"a: !!binary aHVudGVyMjI=\n", isHidden, "is ***"},
+		"twice":          {"a: hunter22\na: hunter33\n", "hunter22 or hunter33", "*** or ***"},
+		"names":          {"database: database\n", "no database", "no database"},
+		"names in text":  {in("a", "database: database\n"), "no database", "no database"},
+		"aliases":        {"a: &a [hunter22]\nb: [" + strings.Repeat("*a,", 100_000) + "]\n", isHidden, "is ***"},
+		"name by alias":  {"a: &a hunter22\n*a : b\n", isHidden, "is ***"},
+		"deep":           {deep(`"hunter22"`), isHidden, "is ***"},
+		"deep YAML":      {"- a:\n    " + deep("hunter22"), isHidden, "is ***"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			hidden := redact.New(nil)
 			given{learn: hidden.Learn, publish: hidden.Publish}.addText(c.text, 0)
 			if found := hidden.Hide(c.said); found != c.want {
-				t.Errorf("%s: expected %q, but found %q", c.reason, c.want, found)
+				t.Errorf("expected %q, but found %q", c.want, found)
 			}
 		})
 	}
@@ -103,24 +63,18 @@ func TestGivenDoesNotGrow(t *testing.T) {
 	for range 60 {
 		texts = "a: |\n " + strings.ReplaceAll(texts, "\n", "\n ") + "\nb: x\n"
 	}
-	for name, c := range map[string]struct{ reason, text string }{
-		"deep": {
-			reason: "no part is kept with each of those around it",
-			text:   strings.Repeat(`{"a":[`, 2000) + `"` + strings.Repeat("x", 100<<10) + `"` + strings.Repeat("]}", 2000),
-		},
-		"aliases": {
-			reason: "nothing is repeated",
-			text:   "a: &a " + strings.Repeat("x", 64<<10) + "\nb: [" + strings.Repeat("*a,", 9000) + "]\n",
-		},
-		"texts": {reason: "some levels are looked into, not all", text: texts},
+	for name, text := range map[string]string{
+		"deep":    strings.Repeat(`{"a":[`, 2000) + `"` + strings.Repeat("x", 100<<10) + `"` + strings.Repeat("]}", 2000),
+		"aliases": "a: &a " + strings.Repeat("x", 64<<10) + "\nb: [" + strings.Repeat("*a,", 9000) + "]\n",
+		"texts":   texts,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			size := 0
 			learn := func(value any) { size += len(fmt.Sprint(value)) }
-			given{learn: learn, publish: func(...string) {}}.addText(c.text, 0)
-			if size > 10*len(c.text) {
-				t.Errorf("%s: expected not more than ten times %d bytes, but found %d", c.reason, len(c.text), size)
+			given{learn: learn, publish: func(...string) {}}.addText(text, 0)
+			if size > 10*len(text) {
+				t.Errorf("expected not more than ten times %d bytes, but found %d", len(text), size)
 			}
 		})
 	}

@@ -26,100 +26,61 @@ func hiding() *redact.Redactor {
 
 func TestLastLines(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ reason, text, want string }{
-		"nothing": {reason: "there may be nothing"},
-		"more": {
-			reason: "the end says what was wrong", text: "first\n" + strings.Repeat("x\n", 9) + "last\n",
-			want: strings.Repeat("x\n", 9) + "last",
-		},
-		"long": {
-			reason: "a status is no place for logs", text: "a" + strings.Repeat("x", 1500),
-			want: "…" + strings.Repeat("x", 1500),
-		},
-		"as long": {reason: "all is told", text: strings.Repeat("x", 1500), want: strings.Repeat("x", 1500)},
-		"in a letter": {
-			reason: "no part of a letter is left", text: strings.Repeat("ä", 751) + "x",
-			want: "…" + strings.Repeat("ä", 749) + "x",
-		},
+	x, umlauts := strings.Repeat("x", 1500), strings.Repeat("ä", 751)+"x"
+	for text, want := range map[string]string{
+		"": "", x: x, "a" + x: "…" + x, umlauts: "…" + strings.Repeat("ä", 749) + "x",
+		"first\n" + strings.Repeat("x\n", 9) + "last\n": strings.Repeat("x\n", 9) + "last",
 	} {
-		if diff := cmp.Diff(c.want, lastLines(c.text)); diff != "" {
-			t.Errorf("%s: %s: -want +got:\n%s", name, c.reason, diff)
+		if diff := cmp.Diff(want, lastLines(text)); diff != "" {
+			t.Errorf("%q: -want +got:\n%s", text, diff)
 		}
 	}
 }
 
 func TestContainerStatus(t *testing.T) {
 	t.Parallel()
-	started, finished, code, failed := metav1.NewTime(time.Unix(1, 0)), metav1.NewTime(time.Unix(2, 0)), int32(0), int32(3)
-	for name, c := range map[string]struct {
-		reason string
-		state  corev1.ContainerState
-		want   v1alpha1.ContainerStatus
+	waiting := func(message string) corev1.ContainerState {
+		return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: message}}
+	}
+	ended := func(code int32, message string) corev1.ContainerState {
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			ExitCode: code, Reason: "Ended", Message: message, FinishedAt: metav1.NewTime(time.Unix(2, 0)),
+		}}
+	}
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(time.Unix(1, 0))}}
+	lines := strings.Repeat("line\n", 9)
+	for _, c := range []struct {
+		name            string
+		state, want     corev1.ContainerState
+		reason, message string
+		code            *int32
 	}{
-		"new": {reason: "the kubelet says nothing yet", want: v1alpha1.ContainerStatus{State: &corev1.ContainerState{}}},
-		"waiting": {
-			reason: "what is secret may be in an environment that is told", state: corev1.ContainerState{
-				Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no " + password},
-			},
-			want: v1alpha1.ContainerStatus{
-				Reason: "ErrImagePull", Message: "no ***",
-				State: &corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no ***"}},
-			},
-		},
+		{"new", corev1.ContainerState{}, corev1.ContainerState{}, "", "", nil},
+		{"waiting", waiting("no " + password), waiting("no ***"), "ErrImagePull", "no ***", nil},
 		// Rule (container.md#jobs-and-errors): `podStatus` has the container states as in Landscaper.
-		"running": {
-			reason: "Landscaper says so, too", state: corev1.ContainerState{
-				Running: &corev1.ContainerStateRunning{StartedAt: started},
-			},
-			want: v1alpha1.ContainerStatus{
-				Reason: "Running", State: &corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}},
-			},
+		{"running", running, running, "Running", "", nil},
+		{"succeeded", ended(0, ""), ended(0, ""), "Ended", "", new(int32(0))},
+		{
+			"failed", ended(3, "line\n"+lines+"no "+password+"\n"), ended(3, lines+"no ***"), "Ended", lines + "no ***",
+			new(int32(3)),
 		},
-		"succeeded": {
-			reason: "zero is a code", state: corev1.ContainerState{
-				Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", FinishedAt: finished},
-			},
-			want: v1alpha1.ContainerStatus{
-				Reason: "Completed", ExitCode: &code, State: &corev1.ContainerState{
-					Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", FinishedAt: finished},
-				},
-			},
-		},
-		"failed": {
-			reason: "the last words are told in both places without what is secret",
-			state: corev1.ContainerState{
-				Terminated: &corev1.ContainerStateTerminated{
-					ExitCode: 3, Reason: "Error", Message: strings.Repeat("line\n", 20) + "no " + password + "\n",
-				},
-			},
-			want: v1alpha1.ContainerStatus{
-				Reason: "Error", Message: strings.Repeat("line\n", 9) + "no ***", ExitCode: &failed, State: &corev1.ContainerState{
-					Terminated: &corev1.ContainerStateTerminated{
-						ExitCode: 3, Reason: "Error", Message: strings.Repeat("line\n", 9) + "no ***",
-					},
-				},
-			},
-		},
+		// The kubelet keeps the last bytes, so a message may begin within a secret.
 		// Rule (SECURITY.md#secrets): The last lines of a container hide its input.
-		"cut": {
-			reason: "the kubelet keeps the last bytes, so that a message may begin within a secret",
-			state: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-				ExitCode: 3, Reason: "Error", Message: password[len("correct-"):] + " is wrong",
-			}},
-			want: v1alpha1.ContainerStatus{
-				Reason: "Error", Message: "*** is wrong", ExitCode: &failed, State: &corev1.ContainerState{
-					Terminated: &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error", Message: "*** is wrong"},
-				},
-			},
+		{
+			"cut", ended(3, password[len("correct-"):]+" is wrong"), ended(3, "*** is wrong"), "Ended", "*** is wrong",
+			new(int32(3)),
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			status := corev1.ContainerStatus{Name: "main", Image: "image:1", ImageID: "image@sha256:00", State: c.state}
 			before := status.DeepCopy()
-			c.want.Image, c.want.ImageID = "image:1", "image@sha256:00"
-			if diff := cmp.Diff(c.want, containerStatus(status, hiding())); diff != "" {
-				t.Errorf("%s: -want +got:\n%s", c.reason, diff)
+			want := v1alpha1.ContainerStatus{
+				Image: "image:1", ImageID: "image@sha256:00", State: &c.want, Reason: c.reason, Message: c.message,
+				ExitCode: c.code,
+			}
+			if diff := cmp.Diff(want, containerStatus(status, hiding())); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
 			}
 			if diff := cmp.Diff(before, &status); diff != "" {
 				t.Errorf("the Pod was changed: -before +after:\n%s", diff)
@@ -156,49 +117,34 @@ func TestPodStatus(t *testing.T) {
 
 func TestReported(t *testing.T) {
 	t.Parallel()
-	codes := []landscaper.ErrorCode{landscaper.ErrorNoRetry}
-	for name, c := range map[string]struct {
-		reason  string
-		failure *pod.Failure
-		exports string
-		want    *pod.Failure
+	noRetry := []landscaper.ErrorCode{landscaper.ErrorNoRetry}
+	failure := func(message, lastWords string) *pod.Failure {
+		return &pod.Failure{Reason: "Failed", Message: message, LastWords: lastWords, Codes: noRetry}
+	}
+	lines := strings.Repeat("line\n", 9)
+	for _, c := range []struct {
+		name, exports string
+		failure, want *pod.Failure
 	}{
-		"succeeded":    {reason: "exports are not needed"},
-		"with exports": {reason: "they can be read", exports: `{"a": 1}`},
-		"with no exports": {reason: "somebody has to correct the image", exports: `["` + password + `"]`, want: &pod.Failure{
+		{"succeeded", "", nil, nil},
+		{"with exports", `{"a": 1}`, nil, nil},
+		{"with no exports", `["` + password + `"]`, nil, &pod.Failure{
 			Reason: "ExportsInvalid", Codes: []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem},
 			Message: "the file named by EXPORTS_PATH holds no object: expected one as JSON or YAML, with the names of " +
 				"exports as fields",
 		}},
-		"failed": {
-			reason: "the exports of a Pod that has failed do not count", exports: "[]", failure: &pod.Failure{
-				Reason: "PodFailed", Message: "no " + password, Codes: codes,
-			},
-			want: &pod.Failure{Reason: "PodFailed", Message: "no ***", Codes: codes},
+		{"failed", "[]", failure("no "+password, ""), failure("no ***", "")},
+		{
+			"with last words", "", failure("exit code 1", "line\n"+lines+"password: "+password),
+			failure("exit code 1; it has said last:\n"+lines+"password: ***", ""),
 		},
-		"with last words": {
-			reason: "the end of them is told, without what is secret",
-			failure: &pod.Failure{
-				Reason: "ContainerFailed", Message: "exit code 1", Codes: codes, LastWords: strings.Repeat("line\n",
-					20) + "password: " + password,
-			},
-			want: &pod.Failure{
-				Reason: "ContainerFailed", Codes: codes,
-				Message: "exit code 1; it has said last:\n" + strings.Repeat("line\n", 9) + "password: ***",
-			},
-		},
-		"with nothing to say": {
-			reason: "no heading without a text", failure: &pod.Failure{
-				Reason: "ContainerFailed", Message: "exit code 1", LastWords: " \n",
-			},
-			want: &pod.Failure{Reason: "ContainerFailed", Message: "exit code 1"},
-		},
+		{"with nothing to say", "", failure("exit code 1", " \n"), failure("exit code 1", "")},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			found := Failure(c.failure, &pod.Result{Exports: []byte(c.exports)}, hiding())
 			if diff := cmp.Diff(c.want, found); diff != "" {
-				t.Errorf("%s: -want +got:\n%s", c.reason, diff)
+				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
 	}

@@ -166,7 +166,9 @@ func (j *Job) progress(p *corev1.Pod, result *pod.Result) pod.Progress {
 
 // redactor returns a Redactor for the words of the container. It hides the container's input: the present values of
 // the item, and, if main has left last words, those at the creation of the Pod; the run's input has these.
-func (j *Job) redactor(ctx context.Context, c *config.Config, at *pod.Cluster, p *corev1.Pod) (*redact.Redactor, error) {
+func (j *Job) redactor(
+	ctx context.Context, c *config.Config, at *pod.Cluster, p *corev1.Pod,
+) (*redact.Redactor, error) {
 	var files map[string][]byte
 	if pod.LastWords(p) != "" {
 		chunks, err := at.Input(ctx, j.identity.UID, j.status.Run.Name)

@@ -12,28 +12,16 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/settings"
 	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
-	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/test/configtest"
 )
 
 const head = "apiVersion: helm.pergola.dev/v1alpha1\nkind: HelmConfiguration\n"
 
-var schema = configtest.NewSchema(settings.Schema)
-
-func TestSchemaHasTheFieldsOfTheTypes(t *testing.T) {
-	t.Parallel()
-	schema.MustHaveFields(t, reflect.TypeFor[settings.Settings]())
-}
-
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	configtest.Suite{
-		Files: "testdata/*.yaml", Schema: schema,
-		Read: func(t *testing.T, document []byte, _ bool) []sdk.Problem {
-			t.Helper()
-			_, problems := settings.Load(document)
-			return problems
-		},
+		Files: "testdata/*.yaml", Schema: configtest.NewSchema(settings.Schema),
+		Type: reflect.TypeFor[settings.Settings](), Read: configtest.Load(settings.Load),
 	}.Run(t)
 }
 
