@@ -60,9 +60,9 @@ func TestChosenBlobs(t *testing.T) {
 	t.Parallel()
 	type choice = func(*component.Manifest) (ocispec.Descriptor, error)
 	var (
-		main      choice = (*component.Manifest).Main
-		config    choice = (*component.Manifest).ComponentConfig
-		chart     choice = (*component.Manifest).ChartLayer
+		main             = choice((*component.Manifest).Main)
+		config           = choice((*component.Manifest).ComponentConfig)
+		chart            = choice((*component.Manifest).ChartLayer)
 		blueprint choice = (*component.Manifest).BlueprintLayer
 	)
 	manifests := func(list ...object) object { return object{"manifests": list} }

@@ -154,7 +154,7 @@ func TestRawArchive(t *testing.T) {
 	w := newWorldWith(t, chartsource.Config{ArchiveBytes: int64(len(plain))})
 	w.want(t, ofRaw(plain), nil, plain)
 	w.want(t, ofRaw(plain), nil, plain)
-	longer := append(plain[:len(plain):len(plain)], 0)
+	longer := slices.Concat(plain, []byte{0})
 	w.wantError(t, ofRaw(longer), nil, chartsource.ReasonTooLarge, "provider configuration")
 }
 
