@@ -184,7 +184,7 @@ func (c *Controller) NeedLeaderElection() bool { return false }
 func (c *Controller) Start(ctx context.Context) error {
 	references := &intake.References{
 		Router: c.router, Reader: c.manager.GetCache(), Log: c.options.Log,
-		All: c.options.Standalone || !c.options.Selectors.Empty(),
+		All: c.options.Standalone || !c.options.Selectors.Empty(), Repaired: c.options.Repaired,
 	}
 	if err := references.Watch(ctx, c.manager.GetCache()); err != nil {
 		return err

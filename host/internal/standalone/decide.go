@@ -15,11 +15,13 @@ const (
 	needNothing need = "nothing"
 	// needJob: the item needs a job and can have one.
 	needJob need = "job"
+	// needTry: the last job failed, and it is time for another try.
+	needTry need = "try"
 	// needPickupTimeout: the job is to be ended because it was not picked up in time.
 	needPickupTimeout need = "pickup timeout"
 	// needProgressingTimeout: the job is to be ended because its deployer is dead.
 	needProgressingTimeout need = "progressing timeout"
-	// needNotes: the annotations or the condition Served are outdated.
+	// needNotes: the annotations or the conditions Served and Paused are outdated.
 	needNotes need = "notes"
 	// needUnserved: the status is to report a type without a plugin.
 	needUnserved need = "unserved"
@@ -38,15 +40,36 @@ type known struct {
 	served time.Time
 	// changed is the time of the first sight of a changed spec; zero for never.
 	changed time.Time
+	// repaired: an object that the item uses has changed since its last job was set.
+	repaired bool
 }
 
 // decide returns the need of an item.
 func decide(item *v1alpha1.DeployItem, k known, o Options, now time.Time) decision {
-	if contract.Finished(item) {
-		if needsJob(item) {
-			return decision{need: needJob, again: o.pickup()}
-		}
+	paused := contract.IsPaused(item) && item.DeletionTimestamp == nil
+	if !contract.Finished(item) {
+		return decideRunning(item, k, paused, o, now)
+	}
+	at, _ := o.Pauses.NextTry(item)
+	switch {
+	case paused:
 		return decision{need: needNothing}
+	case needsJob(item), k.repaired && contract.Failed(item):
+		return decision{need: needJob, again: o.pickup()}
+	case at.IsZero():
+		return decision{need: needNothing}
+	case now.Before(at):
+		return decision{need: needNothing, again: at.Sub(now)}
+	default:
+		return decision{need: needTry, again: o.pickup()}
+	}
+}
+
+// decideRunning is decide for an item with a job.
+func decideRunning(item *v1alpha1.DeployItem, k known, paused bool, o Options, now time.Time) decision {
+	// The job of an earlier spec gives way to one with its own time. A queued job has not begun, and takes the new spec.
+	if contract.IsUnderWay(item) && !contract.IsQueued(item) && needsJob(item) && !paused {
+		return decision{need: needJob, again: o.pickup()}
 	}
 	switch at, timeout := due(item, k, o); {
 	case at.IsZero():

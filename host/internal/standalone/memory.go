@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -25,6 +26,8 @@ type remembered struct {
 	changed    time.Time
 	// unservedSince is the begin of a need without a plugin for the type, until the status reports it.
 	unservedSince time.Time
+	// repaired: an object that the item uses has changed since its last job was set.
+	repaired bool
 }
 
 func newMemory() *memory {
@@ -56,9 +59,26 @@ func (m *memory) see(item *v1alpha1.DeployItem, now time.Time) (k known) {
 			}
 			r.generation = item.Generation
 		}
-		k = known{served: m.served[item.Spec.Type], changed: r.changed}
+		r.repaired = r.repaired && (contract.Failed(item) || !contract.Finished(item))
+		k = known{served: m.served[item.Spec.Type], changed: r.changed, repaired: r.repaired}
 	})
 	return k
+}
+
+// repair remembers a change of an object that an item uses.
+func (m *memory) repair(key types.NamespacedName) {
+	m.change(key, func(r *remembered) { r.repaired = true })
+}
+
+// useRepair forgets the changes of used objects: the new job of the item sees them.
+func (m *memory) useRepair(key types.NamespacedName) {
+	m.change(key, func(r *remembered) { r.repaired = false })
+}
+
+func (m *memory) isRepaired(key types.NamespacedName) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.items[key].repaired
 }
 
 // serve remembers that the types are served from now on.

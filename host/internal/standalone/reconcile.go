@@ -56,7 +56,7 @@ func (s *Setter) decide(item *v1alpha1.DeployItem) decision {
 		return s.decideUnserved(item, now)
 	}
 	d := decide(item, s.memory.see(item, now), s.options, now)
-	if d.need == needNothing && (!annotated(item) || contract.Unserved(item) != "") {
+	if d.need == needNothing && !(annotated(item) && conditionsFit(item)) {
 		d.need = needNotes
 	}
 	return d
@@ -83,8 +83,14 @@ func (s *Setter) decideUnserved(item *v1alpha1.DeployItem, now time.Time) decisi
 
 // isIdle reports whether an item needs nothing before its next change, with or without a plugin for its type.
 func (s *Setter) isIdle(item *v1alpha1.DeployItem) bool {
-	return annotated(item) && item.Annotations[v1alpha1.OperationAnnotation] == "" && contract.Unserved(item) == "" &&
-		decide(item, known{}, s.options, s.clock.Now()) == decision{need: needNothing}
+	k := known{repaired: s.memory.isRepaired(client.ObjectKeyFromObject(item))}
+	return annotated(item) && item.Annotations[v1alpha1.OperationAnnotation] == "" && conditionsFit(item) &&
+		decide(item, k, s.options, s.clock.Now()) == decision{need: needNothing}
+}
+
+// conditionsFit reports whether the conditions Served and Paused are up to date.
+func conditionsFit(item *v1alpha1.DeployItem) bool {
+	return contract.Unserved(item) == "" && contract.ShowsPaused(item)
 }
 
 // annotated reports whether the annotations for deployers are up to date.
@@ -109,14 +115,23 @@ func (s *Setter) act(ctx context.Context, item *v1alpha1.DeployItem, need need) 
 	if err := s.annotate(ctx, item); err != nil {
 		return err
 	}
-	if contract.Unserved(item) != "" {
-		if err := s.writeStatus(ctx, item, contract.SetServed); err != nil {
-			return fmt.Errorf("note that the type of the deploy item is served: %w", err)
+	if !conditionsFit(item) {
+		err := s.writeStatus(ctx, item, func(item *v1alpha1.DeployItem) {
+			contract.SetServed(item)
+			contract.ShowPaused(item, s.clock.Now())
+		})
+		if err != nil {
+			return fmt.Errorf("update the conditions Served and Paused of the deploy item: %w", err)
 		}
 	}
 	switch need {
 	case needJob:
-		return s.setJob(ctx, item)
+		return s.setJob(ctx, item, contract.SetNewJob)
+	case needTry:
+		return s.setJob(ctx, item, func(item *v1alpha1.DeployItem, jobID string, now time.Time) {
+			_, number := s.options.Pauses.NextTry(item)
+			contract.SetTry(item, jobID, number, now)
+		})
 	case needPickupTimeout:
 		return s.endPickup(ctx, item)
 	case needProgressingTimeout:
@@ -143,15 +158,14 @@ func (s *Setter) annotate(ctx context.Context, item *v1alpha1.DeployItem) error 
 }
 
 // setJob sets a new job. A job without initTime is not picked up yet.
-func (s *Setter) setJob(ctx context.Context, item *v1alpha1.DeployItem) error {
-	now := v1alpha1.NewTime(s.clock.Now())
-	err := s.writeStatus(ctx, item, func(item *v1alpha1.DeployItem) {
-		item.Status.JobID, item.Status.JobIDGenerationTime = uuid.NewString(), &now
-		item.Status.TransitionTimes = &v1alpha1.TransitionTimes{TriggerTime: &now}
-	})
+func (s *Setter) setJob(
+	ctx context.Context, item *v1alpha1.DeployItem, set func(item *v1alpha1.DeployItem, jobID string, now time.Time),
+) error {
+	err := s.writeStatus(ctx, item, func(item *v1alpha1.DeployItem) { set(item, uuid.NewString(), s.clock.Now()) })
 	if err != nil {
 		return fmt.Errorf("set job: %w", err)
 	}
+	s.memory.useRepair(client.ObjectKeyFromObject(item))
 	s.log.Info("set job", "deployitem", item.Namespace+"/"+item.Name, "jobID", item.Status.JobID,
 		"deletion", item.DeletionTimestamp != nil)
 	return nil
@@ -178,7 +192,7 @@ func (s *Setter) end(
 ) error {
 	err := s.writeStatus(ctx, item, func(item *v1alpha1.DeployItem) {
 		change(&item.Status)
-		contract.Fail(item, item.DeletionTimestamp != nil, e, s.clock.Now())
+		s.options.Pauses.Fail(item, item.DeletionTimestamp != nil, e, s.random(), s.clock.Now())
 	})
 	if err != nil {
 		return fmt.Errorf("end job: %w", err)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/collect"
 	"github.com/pergola-deploy/pergola/host/internal/config"
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/controller"
 	"github.com/pergola-deploy/pergola/host/internal/httphook"
 	"github.com/pergola-deploy/pergola/host/internal/inuse"
@@ -154,6 +155,9 @@ func (h *host) controllerOptions(selectors selector.Selectors) controller.Option
 	if h.extras.keeper != nil {
 		options.Keeper = h.extras.keeper
 	}
+	if h.extras.jobs != nil {
+		options.Pauses, options.Repaired = h.pauses(), h.extras.jobs.Repaired
+	}
 	return options
 }
 
@@ -181,6 +185,15 @@ const (
 	unservedGraceOfReplicas = time.Minute
 )
 
+// pauses are those before the next job of a failed item.
+func (h *host) pauses() contract.Pauses {
+	first, wanted, err := h.settings.Retries.First.Parse()
+	if err != nil || !wanted { // it is validated
+		return contract.Pauses{}
+	}
+	return contract.Pauses{First: first, Longest: h.settings.Retries.Longest.Duration}
+}
+
 // setJobs adds the controller of standalone mode.
 func (h *host) setJobs() error {
 	options, err := standaloneOptions(h.settings)
@@ -193,6 +206,7 @@ func (h *host) setJobs() error {
 		}
 		return h.replicas.elected() // reports types without a plugin
 	}
+	options.Pauses = h.pauses()
 	options.Unserved, options.UnservedGrace = h.plugins.Unserved, unservedGrace
 	if !h.replicas.alone() {
 		// A replica with another plugin may be starting.
