@@ -117,6 +117,7 @@ func TestParseRefuses(t *testing.T) {
 		"empty list":         {cron, ", * * * *", "empty entry"}, // the library would look for years
 		"@every nothing":     {cron, "@every", "needs one interval"},
 		"@every 0s":          {cron, "@every 0s", "the interval of @every: this is shorter than one second"},
+		"never due":          {cron, "0 0 30 2 *", "never due"}, // the item would wait in silence
 		"long":               {cron, strings.Repeat("1,", 200) + "1 * * * *", "longer than 256 bytes"},
 		"very long":          {cron, strings.Repeat("ü", 100_000), "longer than 256 bytes"},
 		"both":               {"", "1h", "found both"}, // nobody could tell which counts

@@ -215,6 +215,11 @@ func (h *host) setJobs() error {
 		return h.replicas.elected() // reports types without a plugin
 	}
 	options.Pauses = h.pauses()
+	options.CompareInterval = h.settings.ContinuousReconcile.DefaultInterval.Duration
+	options.Compares = func(t v1alpha1.DeployItemType) bool {
+		p := h.plugins.For(t)
+		return p != nil && p.Info().Capabilities.Diff
+	}
 	options.Unserved, options.UnservedGrace = h.plugins.Unserved, unservedGrace
 	if !h.replicas.alone() {
 		// A replica with another plugin may be starting.
