@@ -25,6 +25,7 @@ func Default(identity string) *HostConfiguration {
 			Lease:         Duration{15 * time.Second},
 		},
 		ContinuousReconcile: ContinuousReconcile{MinimumInterval: Duration{10 * time.Second}},
+		Retries:             Retries{First: "1m", Longest: Duration{time.Hour}},
 		MaxPluginCrashes:    3,
 		CollectInterval:     Duration{time.Hour},
 		ClusterDomain:       "cluster.local",

@@ -42,6 +42,8 @@ type HostConfiguration struct {
 	Timeouts Timeouts `json:"timeouts"`
 	// ContinuousReconcile bounds the jobs started by hooks.
 	ContinuousReconcile ContinuousReconcile `json:"continuousReconcile"`
+	// Retries are the jobs after failed ones. They are in force in standalone mode, otherwise Landscaper sets the jobs.
+	Retries Retries `json:"retries"`
 	// MaxPluginCrashes is how often a plugin may die in calls for one job before the job fails, 1 to 100, so that the
 	// plugin stays there for other items. Defaults to 3.
 	MaxPluginCrashes int `json:"maxPluginCrashes"`
@@ -130,13 +132,26 @@ type Timeouts struct {
 	Lease Duration `json:"lease"`
 }
 
-// ContinuousReconcile bounds the jobs started by a ShouldReconcile hook, such as a schedule.
+// ContinuousReconcile bounds the jobs started by a ShouldReconcile hook, such as a schedule, and starts jobs of DeployItems
+// without one.
 type ContinuousReconcile struct {
 	// MinimumInterval is the least time between the beginnings of two such jobs of an item, 1s to 24h. Defaults to 10s.
 	MinimumInterval Duration `json:"minimumInterval"`
 	// Jitter is the longest delay of such a job, 0s to 24h, so that many jobs due at the same time do not begin
 	// together. Each item has its own part of it. Defaults to 0s.
 	Jitter Duration `json:"jitter"`
+	// DefaultInterval is the interval of the jobs of deployed DeployItems without a schedule, in standalone mode and for
+	// plugins that compare (capability diff), 1m to 168h. They are spread over it. Zero, the default, for no such jobs.
+	DefaultInterval Duration `json:"defaultInterval"`
+}
+
+// Retries has the pauses between the jobs of a DeployItem that keeps failing. Each is twice as long as the one before,
+// and up to a quarter shorter, so that many do not end together. An error in the DeployItem itself is not retried.
+type Retries struct {
+	// First is the pause after the first failure, at least 1s; "none" for no further job. Defaults to 1m.
+	First v1alpha1.Duration `json:"first"`
+	// Longest is the longest pause, from First to 24h. Defaults to 1h.
+	Longest Duration `json:"longest"`
 }
 
 // Client limits the requests to the API server. Both fields are zero, the default, for no limit: API servers limit

@@ -58,6 +58,10 @@ func Validate(h *HostConfiguration) field.ErrorList {
 	reconcile := field.NewPath("continuousReconcile")
 	c.lasts(reconcile.Child("minimumInterval"), h.ContinuousReconcile.MinimumInterval, time.Second, day)
 	c.lasts(reconcile.Child("jitter"), h.ContinuousReconcile.Jitter, 0, day)
+	if h.ContinuousReconcile.DefaultInterval.Duration != 0 {
+		c.lasts(reconcile.Child("defaultInterval"), h.ContinuousReconcile.DefaultInterval, time.Minute, 7*day)
+	}
+	c.retries(field.NewPath("retries"), h.Retries)
 	c.between(field.NewPath("maxPluginCrashes"), h.MaxPluginCrashes, 1, maxCrashes)
 	c.lasts(field.NewPath("collectInterval"), h.CollectInterval, time.Minute, day)
 	c.client(field.NewPath("client"), h.Client)
@@ -135,6 +139,16 @@ func (c *checker) timeouts(at *field.Path, t Timeouts) {
 	// A replica renews its lease several times in it, and a slow or restarted API server must not make the replica
 	// dead.
 	c.lasts(at.Child("lease"), t.Lease, 3*time.Second, time.Hour)
+}
+
+func (c *checker) retries(at *field.Path, r Retries) {
+	first, wanted, err := r.First.Parse()
+	c.check(err == nil, at.Child("first"), "%v", err)
+	if err != nil || !wanted {
+		return
+	}
+	c.lasts(at.Child("first"), Duration{first}, time.Second, day)
+	c.lasts(at.Child("longest"), r.Longest, first, day)
 }
 
 func (c *checker) client(at *field.Path, limits Client) {

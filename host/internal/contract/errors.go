@@ -62,6 +62,8 @@ type Error struct {
 	Message string
 	// Terminal: the error ends the job, regardless of its codes.
 	Terminal bool
+	// Heals: the next job can succeed without a change of the item, regardless of the codes.
+	Heals bool
 	// RetryAfter is the least pause before the next try; zero for any.
 	RetryAfter time.Duration
 	// Plugin is the name of the plugin with the failed hook; empty for other errors.

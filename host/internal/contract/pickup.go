@@ -9,11 +9,17 @@ import (
 
 // SetJob sets a job, not picked up yet, as Landscaper does, and the condition with its name.
 func SetJob(item *v1alpha1.DeployItem, jobID string, now time.Time) {
+	SetNewJob(item, jobID, now)
+	setCondition(&item.Status, ConditionStarted, v1alpha1.ConditionTrue, reasonStarted, jobID, now)
+}
+
+// SetNewJob is SetJob without the condition, for a job set in place of a Landscaper.
+func SetNewJob(item *v1alpha1.DeployItem, jobID string, now time.Time) {
 	set := wholeSeconds(now)
 	item.Status.JobID = jobID
 	item.Status.JobIDGenerationTime = &set
 	item.Status.TransitionTimes = &v1alpha1.TransitionTimes{TriggerTime: &set}
-	setCondition(&item.Status, ConditionStarted, v1alpha1.ConditionTrue, reasonStarted, jobID, now)
+	removeConditions(&item.Status, ConditionNextTry)
 }
 
 // SetJobOfHook is SetJob for a job requested by hooks. Deployers see the difference by hook.AskedFor.
@@ -48,7 +54,7 @@ func Begin(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerI
 		NoteCrashes(item, 0, now)
 	}
 	picked := reasonPickedUp
-	if leavesBehind(item) {
+	if LeavesBehind(item) {
 		picked = reasonLeavesBehind
 	}
 	setCondition(status, ConditionPickedUp, v1alpha1.ConditionTrue, picked, status.JobID, now)

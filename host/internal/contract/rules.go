@@ -18,10 +18,15 @@ type Rules struct {
 // Decide returns the next action for an item.
 func (r Rules) Decide(item *v1alpha1.DeployItem) Decision {
 	d := Decide(item, r.Now())
-	if d.Action == Nothing && r.Standalone && FailedForMissingReference(item) {
+	if d.Action == Nothing && r.Standalone && FailedForMissingReference(item) && !r.Paused(item) {
 		d.Action = Restart
 	}
 	return d
+}
+
+// Paused reports whether no job of an item starts by itself.
+func (r Rules) Paused(item *v1alpha1.DeployItem) bool {
+	return r.Standalone && item.DeletionTimestamp == nil && IsPaused(item)
 }
 
 // NeedsNothing reports whether an item needs nothing before it changes, except hooks.

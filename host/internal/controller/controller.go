@@ -184,7 +184,7 @@ func (c *Controller) NeedLeaderElection() bool { return false }
 func (c *Controller) Start(ctx context.Context) error {
 	references := &intake.References{
 		Router: c.router, Reader: c.manager.GetCache(), Log: c.options.Log,
-		All: c.options.Standalone || !c.options.Selectors.Empty(),
+		All: c.options.Standalone || !c.options.Selectors.Empty(), Repaired: c.options.Repaired,
 	}
 	if err := references.Watch(ctx, c.manager.GetCache()); err != nil {
 		return err
@@ -215,6 +215,13 @@ func (c *Controller) servePlugins(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-c.options.HTTPHooks.Synced():
+		}
+	}
+	if c.options.Begin != nil {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-c.options.Begin:
 		}
 	}
 	asked := map[string]string{}

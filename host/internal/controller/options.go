@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
@@ -50,6 +51,11 @@ type Options struct {
 	// Standalone: there is no Landscaper. A missing Context "default" counts as an empty one, because no Landscaper
 	// creates it, and a job that failed for a missing reference is followed by another when the reference exists.
 	Standalone bool
+	// Pauses are those before the next job of a failed item, in standalone mode; zero for no next job.
+	Pauses contract.Pauses
+	// Repaired is called with items whose Target, Secret, Context or DeployerRegistration has changed. It must not block.
+	// Nil for no call.
+	Repaired func(items []types.NamespacedName)
 	// TargetServiceAccount is the ServiceAccount for Targets of the cluster itself, in the namespace of each Target; empty
 	// if each Target names its own.
 	TargetServiceAccount string
@@ -59,6 +65,8 @@ type Options struct {
 	// Served is called with the types of each new plugin, and with no types when all plugins have tried to start. It must
 	// not block. Nil for no call.
 	Served func(types []v1alpha1.DeployItemType)
+	// Begin is closed when the Controller may reconcile items; nil for at once.
+	Begin <-chan struct{}
 	// Items is the source of the deploy items in the manager's cache. Required.
 	Items *itemcache.Source
 	// Observed gets the events of jobs; nil for no events.

@@ -73,7 +73,7 @@ func newReconciler(p parts) *reconciler {
 		UnknownOperation: r.reportUnknownOperation,
 		Options: job.Options{
 			Identity: p.options.Identity, MaxCrashes: p.options.MaxCrashes, Selective: !p.options.Selectors.Empty(),
-			Standalone: p.options.Standalone,
+			Standalone: p.options.Standalone, Pauses: p.options.Pauses,
 		},
 	}
 	return r

@@ -27,7 +27,8 @@ func (p *hookRun) shouldReconcile(
 	if !now.Before(known.Again) {
 		known.Again = time.Time{}
 	}
-	if !p.hooks.Has(sdkhook.ShouldReconcile) {
+	paused := rules(p.options, p.clock).Paused(p.item)
+	if !p.hooks.Has(sdkhook.ShouldReconcile) || paused && decision.Action == contract.Nothing {
 		return decision, nil
 	}
 	result, _, err := p.hooks.Run(ctx, sdkhook.ShouldReconcile, p.item, p.target)

@@ -88,7 +88,7 @@ func (r *reconciler) skip(
 		return pollAfter(pause), true
 	}
 	rank := r.locks.Rank(key)
-	if rank > 0 && view != lock.Ours && !r.slots.Standby(key.Item, shareOf(item), slots.ClassOf(rank)) {
+	if rank > 0 && view != lock.Ours && !r.slots.Standby(key.Item, shareOf(item), slots.ClassOf(rank, false)) {
 		return pollAfter(slots.MaxStandby), true
 	}
 	return reconcile.Result{}, false

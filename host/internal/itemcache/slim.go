@@ -17,6 +17,7 @@ import (
 var kept = []string{
 	v1alpha1.DeployerTypeAnnotation, v1alpha1.DeployerTargetNameAnnotation, v1alpha1.OperationAnnotation,
 	contract.AcceptedAnnotation, v1alpha1.DeleteWithoutUninstallAnnotation,
+	contract.PausedAnnotation, contract.RetriesAnnotation,
 }
 
 // scheduled stands for the provider configuration of an item with a schedule.
@@ -88,8 +89,8 @@ func slimStatus(slim *v1alpha1.DeployItem, status v1alpha1.DeployItemStatus) v1a
 
 // isIdle reports whether an item needs nothing, in standalone mode too, before it changes.
 func isIdle(item *v1alpha1.DeployItem) bool {
-	return contract.Decide(item, time.Time{}).Action == contract.Nothing && !contract.FailedForMissingReference(item) &&
-		contract.Unserved(item) == ""
+	return contract.Decide(item, time.Time{}).Action == contract.Nothing && !contract.Failed(item) &&
+		contract.Unserved(item) == "" && contract.ShowsPaused(item)
 }
 
 func shared(text string) string { return unique.Make(text).Value() }

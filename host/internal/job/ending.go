@@ -205,7 +205,7 @@ func (e ending) retry(ctx context.Context, problem contract.Error, pause time.Du
 // fail ends the job with an error.
 func (e ending) fail(ctx context.Context, problem contract.Error) error {
 	return e.endFailed(ctx, func(item *v1alpha1.DeployItem) {
-		contract.Fail(item, e.decision.Deletion, problem, e.Clock.Now())
+		e.Pauses.Fail(item, e.decision.Deletion, problem, e.Random(), e.Clock.Now())
 	})
 }
 

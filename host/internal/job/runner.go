@@ -63,6 +63,8 @@ type Options struct {
 	Selective bool
 	// Standalone: there is no Landscaper.
 	Standalone bool
+	// Pauses are those before the next job of a failed item, in standalone mode; zero for no next job.
+	Pauses contract.Pauses
 }
 
 // Plugin is a *plugin.Plugin.

@@ -28,7 +28,7 @@ type slotPhase struct {
 func (p slotPhase) acquire() bool {
 	class := slots.Running
 	if !p.begun() {
-		class = slots.ClassOf(p.Locks.Rank(p.lockKey()))
+		class = slots.ClassOf(p.Locks.Rank(p.lockKey()), contract.IsTry(p.tenure.View()))
 	}
 	if !p.Slots.Acquire(p.key, p.share(), class) {
 		return false

@@ -8,7 +8,8 @@ import (
 )
 
 const (
-	// headStart is how much earlier a running job counts as queued than a new one: its time is running.
+	// headStart is how much earlier a running job counts as queued than a new one: its time is running. A try after a
+	// failure counts as much later than a new job.
 	headStart = 30 * time.Second
 	// reservePart of the slots is out of reach for one namespace, and as much again for one target.
 	reservePart = 8
@@ -94,17 +95,17 @@ func (s *Slots) next() (key types.NamespacedName, ok bool) {
 
 // firstOf returns the next item of a share to get a slot, and whether it is this replica's own.
 func (s *Slots) firstOf(state *shareState) (key types.NamespacedName, own, ok bool) {
-	runs, begins := state.queues[Running], state.queues[Preferred]
-	switch {
-	case len(runs) > 0 && len(begins) > 0:
-		if s.queued[begins[0]].since.Add(headStart).Before(s.queued[runs[0]].since) {
-			return begins[0], true, true
+	var earliest time.Time
+	for class, start := range [...]time.Duration{Running: -headStart, Preferred: 0, Try: headStart} {
+		if queue := state.queues[class]; len(queue) > 0 {
+			since := s.queued[queue[0]].since.Add(start)
+			if !ok || since.Before(earliest) {
+				key, earliest, own, ok = queue[0], since, true, true
+			}
 		}
-		return runs[0], true, true
-	case len(runs) > 0:
-		return runs[0], true, true
-	case len(begins) > 0:
-		return begins[0], true, true
+	}
+	if ok {
+		return key, own, ok
 	}
 	for _, queue := range state.queues[firstOther:] {
 		if len(queue) > 0 {

@@ -30,18 +30,28 @@ const (
 type Class int
 
 // Running jobs and jobs with a preference for this replica are its own: they get slots in the order of their arrival,
-// with a head start for running ones. Others get a slot if no own job can have it, by the rank of this replica for
+// with a head start for running ones, and behind fresh ones for tries after a failure. Others get a slot if no own job can have it, by the rank of this replica for
 // them, so that idle replicas begin with different ones.
 const (
 	Running Class = iota
 	Preferred
+	Try
 	firstOther
 	lastOther = firstOther + 3
 	classes   = lastOther + 1
 )
 
 // ClassOf returns the class of a job that is not running, by the rank of this replica for its item.
-func ClassOf(rank int) Class { return min(Preferred+Class(rank), lastOther) }
+func ClassOf(rank int, try bool) Class {
+	switch {
+	case rank > 0:
+		return min(firstOther+Class(rank)-1, lastOther)
+	case try:
+		return Try
+	default:
+		return Preferred
+	}
+}
 
 // Share is a fair share of the slots: the items of one Target of one namespace, or Poison.
 type Share struct{ Namespace, Target string }

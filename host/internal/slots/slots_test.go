@@ -19,13 +19,13 @@ func slotKey(n int) types.NamespacedName { return types.NamespacedName{Name: fmt
 func TestOrderOfSlots(t *testing.T) {
 	s := New(1, time.Now)
 	s.Acquire(slotKey(0), Share{}, Preferred)
-	s.Standby(slotKey(1), Share{}, ClassOf(2))
-	s.Standby(slotKey(2), Share{}, ClassOf(1))
+	s.Standby(slotKey(1), Share{}, ClassOf(2, false))
+	s.Standby(slotKey(2), Share{}, ClassOf(1, false))
 	s.Acquire(slotKey(3), Share{}, Preferred)
-	s.Standby(slotKey(4), Share{}, ClassOf(1))
+	s.Standby(slotKey(4), Share{}, ClassOf(1, false))
 	s.Acquire(slotKey(5), Share{}, Running)
 	s.Acquire(slotKey(6), Share{}, Preferred)
-	s.Standby(slotKey(7), Share{}, ClassOf(99))
+	s.Standby(slotKey(7), Share{}, ClassOf(99, false))
 	var order []types.NamespacedName
 	s.Release(slotKey(0))
 	for next := s.EndReconcile(slotKey(0), false); len(next) > 0; next = s.EndReconcile(next[0], true) {
@@ -318,4 +318,24 @@ func TestSlotsNeverLeak(t *testing.T) {
 			t.Fatalf("left behind: %+v", s)
 		}
 	})
+}
+
+// TestTriesComeLater: a try after a failure lets jobs go first that came up to half a minute after it.
+func TestTriesComeLater(t *testing.T) {
+	now := time.Now()
+	s := New(1, func() time.Time { return now })
+	s.Acquire(slotKey(0), Share{}, Preferred)
+	s.Acquire(slotKey(1), Share{}, ClassOf(0, true))
+	now = now.Add(headStart - 1)
+	s.Acquire(slotKey(2), Share{}, ClassOf(0, false))
+	now = now.Add(2)
+	s.Acquire(slotKey(3), Share{}, ClassOf(0, false))
+	var order []types.NamespacedName
+	s.Release(slotKey(0))
+	for next := s.EndReconcile(slotKey(0), false); len(next) > 0; next = s.EndReconcile(next[0], true) {
+		order = append(order, next...)
+	}
+	if diff := cmp.Diff([]types.NamespacedName{slotKey(2), slotKey(1), slotKey(3)}, order); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
 }

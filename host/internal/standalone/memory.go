@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -25,6 +26,10 @@ type remembered struct {
 	changed    time.Time
 	// unservedSince is the begin of a need without a plugin for the type, until the status reports it.
 	unservedSince time.Time
+	// repaired: an object that the item uses has changed since its last job was set.
+	repaired bool
+	// compare is the time of the next comparison; zero for none.
+	compare time.Time
 }
 
 func newMemory() *memory {
@@ -47,7 +52,8 @@ func (m *memory) change(key types.NamespacedName, change func(*remembered)) reme
 
 // see notes an item, and returns the knowledge of it. A generation new to memory and deployer may have come after the
 // job, and counts as a change.
-func (m *memory) see(item *v1alpha1.DeployItem, now time.Time) (k known) {
+// The item is compared at the interval, if that is not zero.
+func (m *memory) see(item *v1alpha1.DeployItem, interval time.Duration, now time.Time) (k known) {
 	m.change(client.ObjectKeyFromObject(item), func(r *remembered) {
 		r.unservedSince = time.Time{}
 		if r.generation != item.Generation {
@@ -56,9 +62,33 @@ func (m *memory) see(item *v1alpha1.DeployItem, now time.Time) (k known) {
 			}
 			r.generation = item.Generation
 		}
-		k = known{served: m.served[item.Spec.Type], changed: r.changed}
+		r.repaired = r.repaired && (contract.Failed(item) || !contract.Finished(item))
+		if interval > 0 && r.compare.IsZero() {
+			r.compare = nextComparison(item.UID, interval, now)
+		}
+		k = known{
+			served: m.served[item.Spec.Type], changed: r.changed, repaired: r.repaired, compare: r.compare,
+		}
 	})
 	return k
+}
+
+// repair remembers a change of an object that an item uses.
+func (m *memory) repair(key types.NamespacedName) {
+	m.change(key, func(r *remembered) { r.repaired = true })
+}
+
+// jobSet notes a new job of an item: it sees all changes of used objects, and compares.
+func (m *memory) jobSet(key types.NamespacedName) {
+	m.change(key, func(r *remembered) { r.repaired, r.compare = false, time.Time{} })
+}
+
+// recall returns the knowledge of an item.
+func (m *memory) recall(item *v1alpha1.DeployItem) known {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.items[client.ObjectKeyFromObject(item)]
+	return known{repaired: r.repaired, compare: r.compare}
 }
 
 // serve remembers that the types are served from now on.

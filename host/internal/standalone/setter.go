@@ -4,8 +4,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -18,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -35,6 +40,12 @@ type Options struct {
 	// ProgressingTimeout is the time of a deployer to end its job after the deadline. Then it counts as dead. Zero
 	// switches the timeout off.
 	ProgressingTimeout time.Duration
+	// Pauses are those before the next job of a failed item; zero for no next job.
+	Pauses contract.Pauses
+	// CompareInterval is the interval of the jobs of deployed items without a schedule; zero for no such jobs.
+	CompareInterval time.Duration
+	// Compares reports whether the plugin of a type compares deployed objects with items. Required with CompareInterval.
+	Compares func(itemType v1alpha1.DeployItemType) bool
 	// Elected reports whether this replica sets and ends the jobs of a type. Two such replicas for a moment do no harm:
 	// every write is conditional. Setter.ReplicasChanged announces another answer. Required.
 	Elected func(itemType v1alpha1.DeployItemType) bool
@@ -58,6 +69,9 @@ type Setter struct {
 	recorder events.EventRecorder
 	log      *slog.Logger
 	memory   *memory
+	random   func() float64 // from 0 to 1
+	// queue is that of the controller, once it has started.
+	queue atomic.Pointer[queue]
 	// wake takes one signal to reconcile all items.
 	wake chan event.TypedGenericEvent[struct{}]
 }
@@ -78,6 +92,7 @@ func Setup(
 		recorder: mgr.GetEventRecorder("pergola"),
 		log:      log,
 		memory:   newMemory(),
+		random:   rand.Float64,
 		wake:     make(chan event.TypedGenericEvent[struct{}], 1),
 	}
 	ctrl, err := controller.New("jobs", mgr, controller.Options{Reconciler: s, MaxConcurrentReconciles: workers})
@@ -90,6 +105,13 @@ func Setup(
 	if err := ctrl.Watch(source.TypedChannel(s.wake, s.signals())); err != nil {
 		return nil, fmt.Errorf("watch plugins and replicas: %w", err)
 	}
+	start := source.TypedFunc[reconcile.Request](func(_ context.Context, q queue) error {
+		s.queue.Store(&q)
+		return nil
+	})
+	if err := ctrl.Watch(start); err != nil {
+		return nil, fmt.Errorf("watch references of deploy items: %w", err)
+	}
 	return s, nil
 }
 
@@ -101,6 +123,41 @@ func (s *Setter) Served(served []v1alpha1.DeployItemType) {
 
 // ReplicasChanged has all items reconciled, because the answer of Options.Elected may have changed. It does not block.
 func (s *Setter) ReplicasChanged() { s.reconcileAll() }
+
+// Repaired sets a job for each of the items with a failed job, and for each with a running job that fails: an object
+// that they use has changed. It does not block.
+func (s *Setter) Repaired(items []types.NamespacedName) {
+	queue := s.queue.Load()
+	if queue == nil { // each failed item is reconciled at the start
+		return
+	}
+	for _, key := range items {
+		item := &v1alpha1.DeployItem{}
+		if err := s.cache.Get(context.Background(), key, item, client.UnsafeDisableDeepCopy); err != nil {
+			continue // it is gone
+		}
+		if contract.Failed(item) || !contract.Finished(item) {
+			s.memory.repair(key)
+			(*queue).Add(reconcile.Request{NamespacedName: key})
+		}
+	}
+}
+
+// RepairedTypes is Repaired for the items of some types, after a change of their DeployerRegistrations.
+func (s *Setter) RepairedTypes(changed []v1alpha1.DeployItemType) {
+	list := &v1alpha1.DeployItemList{}
+	if err := s.cache.List(context.Background(), list, client.UnsafeDisableDeepCopy); err != nil {
+		s.log.Error("list deploy items in the cache", "error", err)
+		return
+	}
+	var items []types.NamespacedName
+	for i := range list.Items {
+		if slices.Contains(changed, list.Items[i].Spec.Type) {
+			items = append(items, client.ObjectKeyFromObject(&list.Items[i]))
+		}
+	}
+	s.Repaired(items)
+}
 
 func (s *Setter) reconcileAll() {
 	select {

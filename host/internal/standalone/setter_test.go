@@ -71,6 +71,7 @@ func newBench(t *testing.T, modify ...func(*v1alpha1.DeployItem)) *bench {
 		clock:   b.time,
 		log:     slog.New(slog.DiscardHandler),
 		memory:  newMemory(),
+		random:  func() float64 { return 0 },
 		wake:    make(chan event.TypedGenericEvent[struct{}], 1),
 	}
 	b.options.Elected = func(v1alpha1.DeployItemType) bool { return true }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/collect"
 	"github.com/pergola-deploy/pergola/host/internal/config"
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/controller"
 	"github.com/pergola-deploy/pergola/host/internal/httphook"
 	"github.com/pergola-deploy/pergola/host/internal/inuse"
@@ -111,7 +112,13 @@ func (h *host) setUp(ctx context.Context, cluster, podCluster *rest.Config) erro
 	if err := h.replicas.lock(h.manager, h.deployItems, h.settings.LockPrefix); err != nil {
 		return err
 	}
+	var begin <-chan struct{}
 	if h.flags.standalone {
+		if h.replicas.alone() {
+			if begin, err = h.replicas.workAlone(h.manager, h.settings.Timeouts.Lease.Duration); err != nil {
+				return err
+			}
+		}
 		if err := h.setJobs(); err != nil {
 			return err
 		}
@@ -119,7 +126,9 @@ func (h *host) setUp(ctx context.Context, cluster, podCluster *rest.Config) erro
 	if err := h.keepReferences(ctx); err != nil {
 		return err
 	}
-	h.deployItems.Controller = controller.New(h.manager, h.controllerOptions(selectors))
+	options := h.controllerOptions(selectors)
+	options.Begin = begin
+	h.deployItems.Controller = controller.New(h.manager, options)
 	if err := errors.Join(h.collectLeftovers(), h.add(h.deployItems.Controller)); err != nil {
 		return err
 	}
@@ -154,6 +163,9 @@ func (h *host) controllerOptions(selectors selector.Selectors) controller.Option
 	if h.extras.keeper != nil {
 		options.Keeper = h.extras.keeper
 	}
+	if h.extras.jobs != nil {
+		options.Pauses, options.Repaired = h.pauses(), h.extras.jobs.Repaired
+	}
 	return options
 }
 
@@ -181,6 +193,15 @@ const (
 	unservedGraceOfReplicas = time.Minute
 )
 
+// pauses are those before the next job of a failed item.
+func (h *host) pauses() contract.Pauses {
+	first, wanted, err := h.settings.Retries.First.Parse()
+	if err != nil || !wanted { // it is validated
+		return contract.Pauses{}
+	}
+	return contract.Pauses{First: first, Longest: h.settings.Retries.Longest.Duration}
+}
+
 // setJobs adds the controller of standalone mode.
 func (h *host) setJobs() error {
 	options, err := standaloneOptions(h.settings)
@@ -192,6 +213,12 @@ func (h *host) setJobs() error {
 			return h.replicas.electedFor(p.Name())
 		}
 		return h.replicas.elected() // reports types without a plugin
+	}
+	options.Pauses = h.pauses()
+	options.CompareInterval = h.settings.ContinuousReconcile.DefaultInterval.Duration
+	options.Compares = func(t v1alpha1.DeployItemType) bool {
+		p := h.plugins.For(t)
+		return p != nil && p.Info().Capabilities.Diff
 	}
 	options.Unserved, options.UnservedGrace = h.plugins.Unserved, unservedGrace
 	if !h.replicas.alone() {

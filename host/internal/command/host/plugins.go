@@ -93,9 +93,17 @@ func (h *host) registerHTTPHooks() error {
 	h.httpHooks, err = httphook.NewRegistrations(h.manager, httphook.RegistrationOptions{
 		ClusterDomain: h.settings.ClusterDomain, Version: h.version, Metrics: requests, Log: h.log,
 		Elected: h.electedForRegistrations, Deployers: h.deployer,
-		Changed: func(types []v1alpha1.DeployItemType) { h.deployItems.HTTPHooksChanged(types) },
+		Changed: h.hooksChanged,
 	})
 	return err
+}
+
+// hooksChanged takes the types with changed HTTP hooks.
+func (h *host) hooksChanged(types []v1alpha1.DeployItemType) {
+	h.deployItems.HTTPHooksChanged(types)
+	if h.extras.jobs != nil {
+		h.extras.jobs.RepairedTypes(types)
+	}
 }
 
 // electedForRegistrations reports whether this replica writes the statuses of registrations.

@@ -1,0 +1,220 @@
+package contract
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+const (
+	// PausedAnnotation, with the value "true", keeps an item from jobs without a request by its user, where there is no
+	// Landscaper. A running job and a deletion go on.
+	PausedAnnotation = "host.pergola.dev/paused"
+	// RetriesAnnotation has the Pauses of an item; see PausesOf.
+	RetriesAnnotation = "host.pergola.dev/retries"
+)
+
+// The conditions of standalone mode.
+const (
+	// ConditionNextTry: True after a failed job with another one planned; the message has its time. False while that job
+	// is under way. Absent for all other items.
+	ConditionNextTry v1alpha1.ConditionType = "NextTry"
+	// ConditionPaused: True for an item with PausedAnnotation; absent for all others.
+	ConditionPaused v1alpha1.ConditionType = "Paused"
+)
+
+const (
+	reasonPlanned   = "Planned"
+	reasonUnderWay  = "UnderWay"
+	reasonPaused    = "Annotated"
+	messagePlanned  = "try %d of job %s at %s"
+	messageTrying   = "try %d of job %s is under way"
+	messagePaused   = "no job starts by itself until the annotation " + PausedAnnotation + " is removed"
+	pausesSeparator = ","
+)
+
+// maxTries bounds a number of tries against an overflow.
+const maxTries = 1 << 16
+
+// spread is the part of a pause that differs from item to item.
+const spread = 4
+
+// Pauses are the pauses between the jobs of an item that keeps failing, where there is no Landscaper. First comes
+// after the first failure. Each further one is twice as long, up to Longest. The zero value stands for no further job.
+type Pauses struct{ First, Longest time.Duration }
+
+// ParsePauses reads the value of RetriesAnnotation: "none", the first pause, or the first and the longest pause with a
+// comma between them. Without a longest one that of p is in force.
+func (p Pauses) ParsePauses(value string) (Pauses, error) {
+	if value == "none" {
+		return Pauses{}, nil
+	}
+	first, longest, both := strings.Cut(value, pausesSeparator)
+	parsed := Pauses{Longest: p.Longest}
+	var err error
+	if parsed.First, err = time.ParseDuration(first); err == nil && both {
+		parsed.Longest, err = time.ParseDuration(longest)
+	}
+	if parsed.Longest < parsed.First && !both {
+		parsed.Longest = parsed.First
+	}
+	if err != nil || parsed.First < time.Second || parsed.Longest < parsed.First {
+		return p, fmt.Errorf("annotation %s: expected none, a pause of at least 1s such as 1m, or the first and the "+
+			"longest pause such as 1m,1h, but found %q", RetriesAnnotation, value)
+	}
+	return parsed, nil
+}
+
+// of returns the pauses of an item. The error is about its annotation; the pauses of the host are in force then.
+func (p Pauses) of(item *v1alpha1.DeployItem) (Pauses, error) {
+	value, annotated := item.Annotations[RetriesAnnotation]
+	if !annotated {
+		return p, nil
+	}
+	return p.ParsePauses(value)
+}
+
+// after returns the pause after a number of failures. random is from 0 to 1, and makes the pause shorter.
+func (p Pauses) after(failures int, random float64) time.Duration {
+	pause := time.Duration(min(float64(p.First)*math.Exp2(float64(failures-1)), float64(p.Longest)))
+	return pause - time.Duration(float64(pause)*random/spread)
+}
+
+// Try is another job after a failed one.
+type Try struct {
+	// Number is two for the first one after a failure.
+	Number int
+	// Job is the job that is tried again, the one before the first failure.
+	Job string
+	// At is its time.
+	At time.Time
+}
+
+// Fail changes the status to a failed job, as the function of this name does, and plans the next try if the error can
+// heal by itself.
+func (p Pauses) Fail(item *v1alpha1.DeployItem, deletion bool, e Error, random float64, now time.Time) {
+	failed := Try{Number: 1, Job: item.Status.JobID}
+	if running, ok := runningTry(&item.Status); ok {
+		failed = running
+	}
+	Fail(item, deletion, e, now)
+	p, malformed := p.of(item)
+	if p.First <= 0 || !e.heals() || FailedForMissingReference(item) {
+		return
+	}
+	at := now.Add(p.after(failed.Number, random)).UTC().Truncate(time.Second)
+	message := fmt.Sprintf(messagePlanned, failed.Number+1, failed.Job, at.Format(time.RFC3339))
+	if malformed != nil {
+		message += "; " + malformed.Error()
+	}
+	setCondition(&item.Status, ConditionNextTry, v1alpha1.ConditionTrue, reasonPlanned, message, now)
+}
+
+// heals reports whether the next job can succeed without a change of the item.
+func (e Error) heals() bool {
+	return e.Heals || !e.Terminal && !slices.ContainsFunc(e.Codes, isLasting)
+}
+
+// isLasting reports whether an error with this code stays until the item is changed.
+func isLasting(c v1alpha1.ErrorCode) bool {
+	return c == v1alpha1.ErrorConfigurationProblem || c == v1alpha1.ErrorNoRetry
+}
+
+// runningTry returns the try that is the running job; not ok for any other job.
+func runningTry(status *v1alpha1.DeployItemStatus) (try Try, ok bool) {
+	c := condition(status, ConditionNextTry)
+	if c == nil || c.Status == v1alpha1.ConditionTrue {
+		return Try{}, false
+	}
+	_, err := fmt.Sscanf(c.Message, messageTrying, &try.Number, &try.Job)
+	return try, err == nil && try.Number > 1 && try.Number < maxTries
+}
+
+// NextTry returns the next try after the failure of an item; not ok for none. A failure of an older version has no
+// plan, and is tried again after the first pause.
+func (p Pauses) NextTry(item *v1alpha1.DeployItem) (next Try, ok bool) {
+	p, _ = p.of(item) // the condition shows the error
+	if p.First <= 0 || !Failed(item) || FailedForMissingReference(item) {
+		return Try{}, false
+	}
+	if next, ok = plannedTry(&item.Status); ok {
+		return next, true
+	}
+	last, times := item.Status.LastError, item.Status.TransitionTimes
+	if last == nil || last.Reason == reasonAborted || slices.ContainsFunc(last.Codes, isLasting) ||
+		times == nil || times.FinishedTime == nil {
+		return Try{}, false
+	}
+	return Try{Number: 2, Job: item.Status.JobID, At: times.FinishedTime.Add(p.First)}, true
+}
+
+// plannedTry returns the try in the condition NextTry; not ok for none.
+func plannedTry(status *v1alpha1.DeployItemStatus) (next Try, ok bool) {
+	c := condition(status, ConditionNextTry)
+	if c == nil || c.Status != v1alpha1.ConditionTrue {
+		return Try{}, false
+	}
+	var at string
+	_, err := fmt.Sscanf(c.Message, messagePlanned, &next.Number, &next.Job, &at)
+	if err == nil {
+		next.At, err = time.Parse(time.RFC3339, strings.TrimSuffix(at, ";"))
+	}
+	return next, err == nil && next.Number > 1 && next.Number < maxTries
+}
+
+// AfterRepair returns the try of a failed item after a change of an object that it uses. The pauses begin anew with it.
+func AfterRepair(item *v1alpha1.DeployItem) Try {
+	try := Try{Number: 2, Job: item.Status.JobID}
+	if planned, ok := plannedTry(&item.Status); ok {
+		try.Job = planned.Job
+	}
+	return try
+}
+
+// Failed reports whether the last job of an item is finished and has failed.
+func Failed(item *v1alpha1.DeployItem) bool {
+	return Finished(item) && item.Status.Phase == failedPhase(item.DeletionTimestamp != nil)
+}
+
+// SetTry is SetNewJob for a try.
+func SetTry(item *v1alpha1.DeployItem, jobID string, try Try, now time.Time) {
+	SetNewJob(item, jobID, now)
+	setCondition(&item.Status, ConditionNextTry, v1alpha1.ConditionFalse, reasonUnderWay,
+		fmt.Sprintf(messageTrying, try.Number, try.Job), now)
+}
+
+// IsTry reports whether the job of an item is another try after a failure.
+func IsTry(item *v1alpha1.DeployItem) bool {
+	_, is := runningTry(&item.Status)
+	return is && !Finished(item)
+}
+
+// JobOf is the job of an item for its deployer: for a try the job that is tried again, so that the parts of it that
+// have succeeded, such as hooks of a chart, are not repeated.
+func JobOf(item *v1alpha1.DeployItem) string {
+	if try, is := runningTry(&item.Status); is {
+		return try.Job
+	}
+	return item.Status.JobID
+}
+
+// IsPaused reports whether a user has paused an item.
+func IsPaused(item *v1alpha1.DeployItem) bool { return item.Annotations[PausedAnnotation] == "true" }
+
+// ShowsPaused reports whether the status shows what IsPaused says.
+func ShowsPaused(item *v1alpha1.DeployItem) bool {
+	return IsPaused(item) == (condition(&item.Status, ConditionPaused) != nil)
+}
+
+// ShowPaused shows in the status what IsPaused says.
+func ShowPaused(item *v1alpha1.DeployItem, now time.Time) {
+	if !IsPaused(item) {
+		removeConditions(&item.Status, ConditionPaused)
+		return
+	}
+	setCondition(&item.Status, ConditionPaused, v1alpha1.ConditionTrue, reasonPaused, messagePaused, now)
+}
