@@ -245,6 +245,9 @@ func TestErrors(t *testing.T) {
 		{"timeouts.lease", "a duration from 3s to 60m", "2.999s", "1h0m1s"},
 		{"continuousReconcile.minimumInterval", "a duration from 1s to 24h", "999ms", "24h0m1s"},
 		{"continuousReconcile.jitter", "a duration from 0s to 24h", "-1s", "24h0m1s"},
+		{"continuousReconcile.defaultInterval", "a duration from 60s to 7d", "59.999s", "168h0m1s", "-1m0s"},
+		{"retries.first", "a duration from 1s to 24h", "999ms", "24h0m1s"},
+		{"retries.longest", "a duration from 60s to 24h", "59.999s", "24h0m1s"},
 	}
 	for _, bound := range bounds {
 		open, end := strings.ReplaceAll(bound[0], ".", ": {"), strings.Repeat("}", strings.Count(bound[0], "."))

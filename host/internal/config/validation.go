@@ -147,7 +147,10 @@ func (c *checker) retries(at *field.Path, r Retries) {
 	if err != nil || !wanted {
 		return
 	}
-	c.lasts(at.Child("first"), Duration{first}, time.Second, day)
+	if first < time.Second || first > day {
+		c.lasts(at.Child("first"), Duration{first}, time.Second, day)
+		return
+	}
 	c.lasts(at.Child("longest"), r.Longest, first, day)
 }
 
