@@ -15,9 +15,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/component-base/cli"
+
 	// Registrations the upstream main packages make.
 	_ "k8s.io/client-go/plugin/pkg/client/auth"
-	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	_ "k8s.io/component-base/metrics/prometheus/version"
