@@ -3,10 +3,15 @@
 //
 // # Jobs
 //
-// A DeployItem gets a new jobID when it is new, when its spec has changed and when it is to be deleted, while no other
-// job is under way. Operations requested by annotation are the deployer's matter. Items also get annotations with type
-// and Target for Landscaper's deployers. An item with work, but without a plugin for its type, gets a condition and an
-// event.
+// A DeployItem gets a new jobID when it is new, when its spec has changed and when it is to be deleted. A job of an
+// earlier spec gives way to the next one; for its deployer that is like an abort by a new jobID. Operations requested
+// by annotation are the deployer's matter. Items also get annotations with type and Target for Landscaper's deployers.
+// An item with work, but without a plugin for its type, gets a condition and an event.
+//
+// A failed job is followed by a try, which is a job with another jobID: after a pause if the error can heal by itself
+// (contract.Pauses), and at once after a change of an object that the item uses (Repaired). The pause is in the status.
+// Changes while no host runs are not noticed, and wait for the pause. A deployed item without a schedule gets a job at
+// an interval; its time is in the memory only, and follows from the item's uid. A paused item gets none of these.
 //
 // # Decisions
 //
