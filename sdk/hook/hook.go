@@ -10,6 +10,7 @@ package hook
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -58,6 +59,40 @@ const ScheduleField = "continuousReconcile"
 
 // ReasonStartedByHook is the reason of ConditionStarted for a job asked for by hooks of type ShouldReconcile.
 const ReasonStartedByHook = "StartedByHook"
+
+// ConditionNextTry is, without a Landscaper, True after a failed job with another one planned, and False during that
+// job; see TryOf.
+const ConditionNextTry v1alpha1.ConditionType = "NextTry"
+
+// tryMessage is the message of ConditionNextTry during a try.
+const tryMessage = "job %s is try %d of job %s"
+
+// TryMessage is the message of ConditionNextTry for a job as a numbered try of the first one.
+func TryMessage(job string, number int, first string) string {
+	return fmt.Sprintf(tryMessage, job, number, first)
+}
+
+// TryOf returns the number of an item's job as a try of a failed one, and that one; not ok for any other job. A job of
+// another spec is no try.
+func TryOf(item *v1alpha1.DeployItem) (number int, first string, ok bool) {
+	status := &item.Status
+	i := slices.IndexFunc(status.Conditions, func(c v1alpha1.Condition) bool { return c.Type == ConditionNextTry })
+	if i < 0 || status.Conditions[i].Status == v1alpha1.ConditionTrue || item.Generation != status.ObservedGeneration {
+		return 0, "", false
+	}
+	var job string
+	_, err := fmt.Sscanf(status.Conditions[i].Message, tryMessage, &job, &number, &first)
+	return number, first, err == nil && job == status.JobID && number > 0
+}
+
+// FirstJob returns the job that an item's job tries again, or that job itself if it is no try. What must not be
+// repeated after a failure, such as a migration, is to be recorded with this job.
+func FirstJob(item *v1alpha1.DeployItem) string {
+	if _, first, ok := TryOf(item); ok {
+		return first
+	}
+	return item.Status.JobID
+}
 
 // AskedFor reports whether the job of an item was set because hooks of type ShouldReconcile have asked for it, such as
 // a schedule, and not for a user. A job set by Landscaper is a user's.

@@ -24,13 +24,20 @@ func SetNewJob(item *v1alpha1.DeployItem, jobID string, now time.Time) {
 
 // SetJobOfHook is SetJob for a job requested by hooks. Deployers see the difference by hook.AskedFor.
 func SetJobOfHook(item *v1alpha1.DeployItem, jobID string, now time.Time) {
+	planned, fails := plannedTry(&item.Status)
 	SetJob(item, jobID, now)
+	if fails { // a schedule does not shorten the pauses
+		SetTry(item, jobID, planned, now)
+	}
 	setCondition(&item.Status, ConditionStarted, v1alpha1.ConditionTrue, hook.ReasonStartedByHook, jobID, now)
 }
 
 // Begin picks a job up. Landscaper takes that write as the sign of a deployer at work on the item.
 func Begin(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerInformation, now time.Time) {
 	status := &item.Status
+	if item.Generation != status.ObservedGeneration { // a job of another spec is no try
+		removeConditions(status, ConditionNextTry)
+	}
 	status.Phase = v1alpha1.DeployItemPhaseInit
 	if deletion {
 		status.Phase = v1alpha1.DeployItemPhaseInitDelete

@@ -8,21 +8,22 @@ import (
 	"time"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 const (
 	// PausedAnnotation, with the value "true", keeps an item from jobs without a request by its user, where there is no
 	// Landscaper. A running job and a deletion go on.
 	PausedAnnotation = "host.pergola.dev/paused"
-	// RetriesAnnotation has the Pauses of an item; see PausesOf.
+	// RetriesAnnotation overrides the Pauses of the host for an item.
 	RetriesAnnotation = "host.pergola.dev/retries"
 )
 
 // The conditions of standalone mode.
 const (
 	// ConditionNextTry: True after a failed job with another one planned; the message has its time. False while that job
-	// is under way. Absent for all other items.
-	ConditionNextTry v1alpha1.ConditionType = "NextTry"
+	// is under way; deployers see it by hook.FirstJob. Absent for all other items.
+	ConditionNextTry = hook.ConditionNextTry
 	// ConditionPaused: True for an item with PausedAnnotation; absent for all others.
 	ConditionPaused v1alpha1.ConditionType = "Paused"
 )
@@ -32,13 +33,9 @@ const (
 	reasonUnderWay  = "UnderWay"
 	reasonPaused    = "Annotated"
 	messagePlanned  = "try %d of job %s at %s"
-	messageTrying   = "try %d of job %s is under way"
 	messagePaused   = "no job starts by itself until the annotation " + PausedAnnotation + " is removed"
 	pausesSeparator = ","
 )
-
-// maxTries bounds a number of tries against an overflow.
-const maxTries = 1 << 16
 
 // spread is the part of a pause that differs from item to item.
 const spread = 4
@@ -47,9 +44,9 @@ const spread = 4
 // after the first failure. Each further one is twice as long, up to Longest. The zero value stands for no further job.
 type Pauses struct{ First, Longest time.Duration }
 
-// ParsePauses reads the value of RetriesAnnotation: "none", the first pause, or the first and the longest pause with a
+// Override reads the value of RetriesAnnotation: "none", the first pause, or the first and the longest pause with a
 // comma between them. Without a longest one that of p is in force.
-func (p Pauses) ParsePauses(value string) (Pauses, error) {
+func (p Pauses) Override(value string) (Pauses, error) {
 	if value == "none" {
 		return Pauses{}, nil
 	}
@@ -75,7 +72,7 @@ func (p Pauses) of(item *v1alpha1.DeployItem) (Pauses, error) {
 	if !annotated {
 		return p, nil
 	}
-	return p.ParsePauses(value)
+	return p.Override(value)
 }
 
 // after returns the pause after a number of failures. random is from 0 to 1, and makes the pause shorter.
@@ -86,7 +83,7 @@ func (p Pauses) after(failures int, random float64) time.Duration {
 
 // Try is another job after a failed one.
 type Try struct {
-	// Number is two for the first one after a failure.
+	// Number counts the jobs from the first one, which has no condition; one after a repair.
 	Number int
 	// Job is the job that is tried again, the one before the first failure.
 	Job string
@@ -98,7 +95,7 @@ type Try struct {
 // heal by itself.
 func (p Pauses) Fail(item *v1alpha1.DeployItem, deletion bool, e Error, random float64, now time.Time) {
 	failed := Try{Number: 1, Job: item.Status.JobID}
-	if running, ok := runningTry(&item.Status); ok {
+	if running, ok := runningTry(item); ok {
 		failed = running
 	}
 	Fail(item, deletion, e, now)
@@ -124,33 +121,36 @@ func isLasting(c v1alpha1.ErrorCode) bool {
 	return c == v1alpha1.ErrorConfigurationProblem || c == v1alpha1.ErrorNoRetry
 }
 
-// runningTry returns the try that is the running job; not ok for any other job.
-func runningTry(status *v1alpha1.DeployItemStatus) (try Try, ok bool) {
-	c := condition(status, ConditionNextTry)
-	if c == nil || c.Status == v1alpha1.ConditionTrue {
-		return Try{}, false
-	}
-	_, err := fmt.Sscanf(c.Message, messageTrying, &try.Number, &try.Job)
-	return try, err == nil && try.Number > 1 && try.Number < maxTries
+// runningTry returns the try that is the current job; not ok for any other job.
+func runningTry(item *v1alpha1.DeployItem) (try Try, ok bool) {
+	try.Number, try.Job, ok = hook.TryOf(item)
+	return try, ok
 }
 
-// NextTry returns the next try after the failure of an item; not ok for none. A failure of an older version has no
-// plan, and is tried again after the first pause.
+// NextTry returns the next try after the failure of an item; not ok for none.
 func (p Pauses) NextTry(item *v1alpha1.DeployItem) (next Try, ok bool) {
 	p, _ = p.of(item) // the condition shows the error
 	if p.First <= 0 || !Failed(item) || FailedForMissingReference(item) {
 		return Try{}, false
 	}
-	if next, ok = plannedTry(&item.Status); ok {
-		return next, true
+	next, ok = plannedTry(&item.Status)
+	times := item.Status.TransitionTimes
+	if ok && times != nil && times.FinishedTime != nil { // the pauses may have become shorter
+		if latest := times.FinishedTime.Add(p.Longest); latest.Before(next.At) {
+			next.At = latest
+		}
 	}
-	last, times := item.Status.LastError, item.Status.TransitionTimes
-	if last == nil || last.Reason == reasonAborted || slices.ContainsFunc(last.Codes, isLasting) ||
-		times == nil || times.FinishedTime == nil {
-		return Try{}, false
-	}
-	return Try{Number: 2, Job: item.Status.JobID, At: times.FinishedTime.Add(p.First)}, true
+	return next, ok
 }
+
+// HasPlan reports whether the status has a next try, whatever the pauses are now.
+func HasPlan(item *v1alpha1.DeployItem) bool {
+	_, ok := plannedTry(&item.Status)
+	return ok
+}
+
+// RemovePlan removes the next try from the status.
+func RemovePlan(item *v1alpha1.DeployItem) { removeConditions(&item.Status, ConditionNextTry) }
 
 // plannedTry returns the try in the condition NextTry; not ok for none.
 func plannedTry(status *v1alpha1.DeployItemStatus) (next Try, ok bool) {
@@ -163,12 +163,12 @@ func plannedTry(status *v1alpha1.DeployItemStatus) (next Try, ok bool) {
 	if err == nil {
 		next.At, err = time.Parse(time.RFC3339, strings.TrimSuffix(at, ";"))
 	}
-	return next, err == nil && next.Number > 1 && next.Number < maxTries
+	return next, err == nil && next.Number > 0
 }
 
 // AfterRepair returns the try of a failed item after a change of an object that it uses. The pauses begin anew with it.
 func AfterRepair(item *v1alpha1.DeployItem) Try {
-	try := Try{Number: 2, Job: item.Status.JobID}
+	try := Try{Number: 1, Job: item.Status.JobID}
 	if planned, ok := plannedTry(&item.Status); ok {
 		try.Job = planned.Job
 	}
@@ -184,22 +184,13 @@ func Failed(item *v1alpha1.DeployItem) bool {
 func SetTry(item *v1alpha1.DeployItem, jobID string, try Try, now time.Time) {
 	SetNewJob(item, jobID, now)
 	setCondition(&item.Status, ConditionNextTry, v1alpha1.ConditionFalse, reasonUnderWay,
-		fmt.Sprintf(messageTrying, try.Number, try.Job), now)
+		hook.TryMessage(jobID, try.Number, try.Job), now)
 }
 
 // IsTry reports whether the job of an item is another try after a failure.
 func IsTry(item *v1alpha1.DeployItem) bool {
-	_, is := runningTry(&item.Status)
+	_, is := runningTry(item)
 	return is && !Finished(item)
-}
-
-// JobOf is the job of an item for its deployer: for a try the job that is tried again, so that the parts of it that
-// have succeeded, such as hooks of a chart, are not repeated.
-func JobOf(item *v1alpha1.DeployItem) string {
-	if try, is := runningTry(&item.Status); is {
-		return try.Job
-	}
-	return item.Status.JobID
 }
 
 // IsPaused reports whether a user has paused an item.

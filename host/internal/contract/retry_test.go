@@ -8,6 +8,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 // Rule (deploy-items.md#next-tries): A failed job is followed by another after a pause, which doubles up to a limit.
@@ -19,8 +20,8 @@ func TestPauses(t *testing.T) {
 	for failures, want := range []time.Duration{
 		time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute,
 	} {
-		if contract.IsTry(item) != (failures > 0) || contract.JobOf(item) != "first" {
-			t.Errorf("after %d failures: another try: %t, of %s", failures, contract.IsTry(item), contract.JobOf(item))
+		if contract.IsTry(item) != (failures > 0) || hook.FirstJob(item) != "first" {
+			t.Errorf("after %d failures: another try: %t, of %s", failures, contract.IsTry(item), hook.FirstJob(item))
 		}
 		if next, ok := pauses.NextTry(item); ok {
 			t.Errorf("a running job is to be tried again at %s", next.At)
@@ -30,7 +31,7 @@ func TestPauses(t *testing.T) {
 		if !ok || next.At.Sub(now) != want || next.Number != failures+2 || next.Job != "first" {
 			t.Fatalf("after %d failures: expected a pause of %s, but found %+v: %+v", failures+1, want, next, nextTry(item))
 		}
-		if again := contract.AfterRepair(item); again.Number != 2 || again.Job != "first" {
+		if again := contract.AfterRepair(item); again.Number != 1 || again.Job != "first" {
 			t.Errorf("after a repair: %+v", again)
 		}
 		now = next.At
@@ -44,10 +45,22 @@ func TestPauses(t *testing.T) {
 		t.Errorf("the pause of another item is to be up to a quarter shorter, but is %s", next.At.Sub(now))
 	}
 	contract.SetNewJob(item, "another", now)
-	if contract.IsTry(item) || nextTry(item) != nil || contract.JobOf(item) != "another" {
+	if contract.IsTry(item) || nextTry(item) != nil || hook.FirstJob(item) != "another" {
 		t.Errorf("a new job counts as a try: %+v", item.Status.Conditions)
 	}
 	contract.SetTry(item, "last", contract.Try{Number: 9, Job: "first"}, now)
+	for reason, change := range map[string]func(*v1alpha1.DeployItem){
+		"a changed spec":         func(i *v1alpha1.DeployItem) { i.Generation++ },
+		"a deletion":             func(i *v1alpha1.DeployItem) { i.Generation++; deleted(i) },
+		"a job of other clients": func(i *v1alpha1.DeployItem) { i.Status.JobID = "theirs" },
+	} {
+		other := item.DeepCopy()
+		for _, step := range []func(*v1alpha1.DeployItem){change, begun} {
+			if step(other); contract.IsTry(other) || hook.FirstJob(other) != other.Status.JobID {
+				t.Errorf("the job of %s counts as a try: %+v", reason, other.Status)
+			}
+		}
+	}
 	contract.Begin(item, false, v1alpha1.DeployerInformation{}, now)
 	if contract.Succeed(item, now); nextTry(item) != nil {
 		t.Errorf("another try after a success: %+v", item.Status.Conditions)
@@ -96,13 +109,6 @@ func TestHealing(t *testing.T) {
 			if c := nextTry(item); c != nil {
 				t.Errorf("without pauses there is a next try: %+v", c)
 			}
-			if item = newItem(begun); tc.e.Heals {
-				return // an older version did not know
-			}
-			contract.Fail(item, false, tc.e, noon)
-			if next, ok := (contract.Pauses{First: time.Minute, Longest: time.Hour}).NextTry(item); ok != tc.heals {
-				t.Errorf("after a failure of an older version: expected %t, but found %+v", tc.heals, next)
-			}
 		})
 	}
 }
@@ -115,12 +121,12 @@ func TestRetriesAnnotation(t *testing.T) {
 		"2h": {First: 2 * time.Hour, Longest: 2 * time.Hour}, "1s,1m": {First: time.Second, Longest: time.Minute},
 		"1m": host,
 	} {
-		if got, err := host.ParsePauses(value); got != want || err != nil {
+		if got, err := host.Override(value); got != want || err != nil {
 			t.Errorf("%q: expected %v, but found %v, %v", value, want, got, err)
 		}
 	}
 	for _, value := range []string{"", "soon", "1ms", "1m,10s", "1m,", "-1m", "1m,2m,3m"} {
-		if got, err := host.ParsePauses(value); got != host || err == nil {
+		if got, err := host.Override(value); got != host || err == nil {
 			t.Errorf("%q: expected an error and the pauses of the host, but found %v, %v", value, got, err)
 		}
 	}

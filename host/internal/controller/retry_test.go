@@ -13,15 +13,15 @@ import (
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-// Rule (deploy-items.md#next-tries): For its deployer, a try continues the failed job.
-func TestTryContinuesJob(t *testing.T) {
+// Rule (deploy-items.md#next-tries): A deployer knows the failed job that a try repeats.
+func TestTryNamesFirstJob(t *testing.T) {
 	pauses := contract.Pauses{First: time.Minute, Longest: time.Hour}
 	var jobs []string
 	b := newBench(t, nil)
 	b.plugin.OnCall = func(
 		_ context.Context, _ plugin.Operation, c plugin.Call, _ plugin.Observer,
 	) (*plugin.Outcome, error) {
-		jobs = append(jobs, c.JobID)
+		jobs = append(jobs, sdkhook.FirstJob(c.DeployItem))
 		return &plugin.Outcome{Errors: []plugin.Error{{Message: "away", Codes: []v1alpha1.ErrorCode{
 			v1alpha1.ErrorTimeout,
 		}}}}, nil

@@ -17,7 +17,7 @@ import (
 )
 
 // Rule (deploy-items.md#next-tries): Items count as repaired after a change of the content of their Target, Context,
-// ConfigMap or Secret, and not after one of finalizers, annotations or status.
+// ConfigMap or Secret, and not after one of finalizers.
 func TestRepaired(t *testing.T) {
 	meta := metav1.ObjectMeta{Namespace: "ns", Name: "used", ResourceVersion: "1"}
 	target := &v1alpha1.Target{ObjectMeta: meta}

@@ -75,7 +75,7 @@ func slimStatus(slim *v1alpha1.DeployItem, status v1alpha1.DeployItemStatus) v1a
 	status.Deployer = v1alpha1.DeployerInformation{Identity: shared(status.Deployer.Identity)}
 	slim.Status = status
 	if !isIdle(slim) {
-		return status
+		return withoutErrorTexts(slim)
 	}
 	slim.Status = v1alpha1.DeployItemStatus{
 		Phase: status.Phase, ObservedGeneration: status.ObservedGeneration, Deployer: status.Deployer,
@@ -87,10 +87,28 @@ func slimStatus(slim *v1alpha1.DeployItem, status v1alpha1.DeployItemStatus) v1a
 	return slim.Status
 }
 
+// withoutErrorTexts returns the status of an item, of a failed one without the texts of the error: many can fail at once.
+func withoutErrorTexts(item *v1alpha1.DeployItem) v1alpha1.DeployItemStatus {
+	status := item.Status
+	if !contract.Failed(item) || status.LastError == nil {
+		return status
+	}
+	last := *status.LastError
+	last.Message = ""
+	status.LastError = &last
+	status.Conditions = slices.Clone(status.Conditions)
+	for i, c := range status.Conditions {
+		if c.Type == contract.ConditionReady || c.Type == contract.ConditionStalled {
+			status.Conditions[i].Message = ""
+		}
+	}
+	return status
+}
+
 // isIdle reports whether an item needs nothing, in standalone mode too, before it changes.
 func isIdle(item *v1alpha1.DeployItem) bool {
-	return contract.Decide(item, time.Time{}).Action == contract.Nothing && !contract.Failed(item) &&
-		contract.Unserved(item) == "" && contract.ShowsPaused(item)
+	return contract.Decide(item, time.Time{}).Action == contract.Nothing && !contract.FailedForMissingReference(item) &&
+		!contract.HasPlan(item) && contract.Unserved(item) == "" && contract.ShowsPaused(item)
 }
 
 func shared(text string) string { return unique.Make(text).Value() }

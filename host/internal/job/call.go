@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/joberror"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
@@ -67,7 +66,7 @@ func (p callPhase) callPlugin(
 	if c.DeployItem = p.tenure.View(); c.DeployItem.Generation != generation { // the children are of another spec
 		return nil, itemclient.ErrOutdated
 	}
-	c.JobID, c.PickUpPending = contract.JobOf(c.DeployItem), p.tenure.IsPending()
+	c.PickUpPending = p.tenure.IsPending()
 	p.called.begun = true
 	outcome, err := observed{p.Plugin}.Call(ctx, p.operation(), c, o)
 	return outcome, joberror.FromCall(err)

@@ -13,17 +13,16 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The Lease of a host without locks. All hosts of a cluster must find it, in whatever namespace they run.
-const (
-	SingleNamespace = "kube-system"
-	SingleName      = "pergola-standalone"
-)
+// SingleNamespace is the namespace of the Leases of hosts without locks. All hosts of a cluster must find them, in
+// whatever namespace they run.
+const SingleNamespace = "kube-system"
 
 // ErrTakenOver reports that another host has the Lease by now. The host must end.
 var ErrTakenOver = errors.New("another standalone host without locks has taken over this cluster, because this host " +
@@ -36,6 +35,8 @@ type Single struct {
 	duration time.Duration
 	log      *slog.Logger
 	clock    clock.WithTicker
+	// name of the Lease.
+	name string
 	// process is the holder identity of this process.
 	process string
 
@@ -48,14 +49,14 @@ type Single struct {
 	onHeld  []func()
 }
 
-// NewSingle returns a Single before its Run. direct has no cache. duration is the time from the last renewal seen to
-// the takeover of another host's Lease.
-func NewSingle(direct client.Client, duration time.Duration, log *slog.Logger) *Single {
+// NewSingle returns a Single before its Run. direct has no cache. group is any string; hosts of other groups do not
+// wait for each other. duration is the time from the last renewal seen to the takeover of another host's Lease.
+func NewSingle(direct client.Client, group string, duration time.Duration, log *slog.Logger) *Single {
 	machine, _ := os.Hostname() // it is for readers only
 	return &Single{
 		client: direct, duration: duration, log: log, clock: clock.RealClock{},
-		process: machine + "/" + rand.Text()[:8],
-		reason:  errors.New("the host has not read the Lease of standalone hosts yet"),
+		name: "pergola-standalone-" + groupLabel(group), process: machine + "/" + rand.Text()[:8],
+		reason: errors.New("the host has not read the Lease of standalone hosts yet"),
 	}
 }
 
@@ -75,7 +76,7 @@ func (s *Single) Run(ctx context.Context) error {
 	defer ticker.Stop()
 	for {
 		switch err := s.step(ctx); {
-		case apierrors.IsForbidden(err):
+		case apierrors.IsForbidden(err), meta.IsNoMatchError(err):
 			// It would keep hosts with few rights from any work.
 			s.log.Warn("cannot notice another standalone host without locks; a host without locks needs the rights get, "+
 				"create and update for leases in the namespace "+SingleNamespace, "error", err.Error())
@@ -102,23 +103,29 @@ func (s *Single) step(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return nil
 	case was == nil && errors.Is(err, errOther):
+		s.wait(err)
 		return ErrTakenOver
 	case was == nil && err != nil:
 		s.log.Warn("cannot renew the Lease of standalone hosts; trying again", "error", err.Error())
 	case was == nil:
 	case err == nil:
 		s.hold()
-	case apierrors.IsForbidden(err):
+	case apierrors.IsForbidden(err), meta.IsNoMatchError(err):
 		return err
 	default:
 		if err.Error() != was.Error() {
 			s.log.Warn("the host waits", "reason", err.Error())
 		}
-		s.mu.Lock()
-		s.reason = err
-		s.mu.Unlock()
+		s.wait(err)
 	}
 	return nil
+}
+
+// wait notes why the host must not work.
+func (s *Single) wait(reason error) {
+	s.mu.Lock()
+	s.reason = reason
+	s.mu.Unlock()
 }
 
 // hold notes that the host may work.
@@ -136,11 +143,12 @@ var errOther = errors.New("another standalone host without locks works on this c
 
 // try takes or renews the Lease. The error is errOther, or that of the API server.
 func (s *Single) try(ctx context.Context) error {
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: SingleNamespace, Name: SingleName}}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: SingleNamespace, Name: s.name}}
 	err := s.client.Get(ctx, client.ObjectKeyFromObject(lease), lease)
 	missing := apierrors.IsNotFound(err)
 	if err != nil && !missing {
-		return fmt.Errorf("read the Lease %s/%s of standalone hosts without locks: %w", SingleNamespace, SingleName, err)
+		s.version = "" // the other host could not renew it either
+		return fmt.Errorf("read the Lease %s/%s of standalone hosts without locks: %w", SingleNamespace, s.name, err)
 	}
 	now := s.clock.Now()
 	if holder := ptr.Deref(lease.Spec.HolderIdentity, ""); holder != "" && holder != s.process {
@@ -149,7 +157,7 @@ func (s *Single) try(ctx context.Context) error {
 		}
 		if left := s.since.Add(s.duration).Sub(now); left > 0 {
 			return fmt.Errorf("%w, %s, by the Lease %s/%s; stop one of them, or give both locks (several replicas in Pods, "+
-				"locking on)", errOther, holder, SingleNamespace, SingleName)
+				"locking on)", errOther, holder, SingleNamespace, s.name)
 		}
 	}
 	lease.Spec = coordinationv1.LeaseSpec{
@@ -163,7 +171,7 @@ func (s *Single) try(ctx context.Context) error {
 		err = s.client.Update(ctx, lease) // on condition of its version
 	}
 	if err != nil {
-		return fmt.Errorf("write the Lease %s/%s of standalone hosts without locks: %w", SingleNamespace, SingleName, err)
+		return fmt.Errorf("write the Lease %s/%s of standalone hosts without locks: %w", SingleNamespace, s.name, err)
 	}
 	return nil
 }
@@ -176,7 +184,7 @@ func (s *Single) release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
 	lease := &coordinationv1.Lease{}
-	err := s.client.Get(ctx, client.ObjectKey{Namespace: SingleNamespace, Name: SingleName}, lease)
+	err := s.client.Get(ctx, client.ObjectKey{Namespace: SingleNamespace, Name: s.name}, lease)
 	if err == nil && ptr.Deref(lease.Spec.HolderIdentity, "") == s.process {
 		lease.Spec.HolderIdentity = nil
 		err = s.client.Update(ctx, lease)

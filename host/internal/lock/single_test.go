@@ -26,7 +26,7 @@ type running struct {
 
 func runSingle(c client.Client) *running {
 	ctx, stop := context.WithCancel(context.Background())
-	s := &running{NewSingle(c, 15*time.Second, slog.New(slog.DiscardHandler)), stop, make(chan error, 1)}
+	s := &running{NewSingle(c, "group", 15*time.Second, slog.New(slog.DiscardHandler)), stop, make(chan error, 1)}
 	go func() { s.ended <- s.Run(ctx) }()
 	synctest.Wait()
 	return s
@@ -103,7 +103,7 @@ func TestSingleWithoutRights(t *testing.T) {
 		}
 		s := runSingle(interceptor.NewClient(api, interceptor.Funcs{
 			Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
-				return apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, SingleName, errors.New("no"))
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, "lease", errors.New("no"))
 			},
 		}))
 		if err := s.Wait(); err != nil {

@@ -29,7 +29,7 @@ const (
 	needPickupTimeout need = "pickup timeout"
 	// needProgressingTimeout: the job is to be ended because its deployer is dead.
 	needProgressingTimeout need = "progressing timeout"
-	// needNotes: the annotations or the conditions Served and Paused are outdated.
+	// needNotes: the annotations or the conditions of standalone mode are outdated.
 	needNotes need = "notes"
 	// needRelease: the item is being deleted without its deployed objects, and has no plugin to do so.
 	needRelease need = "release"

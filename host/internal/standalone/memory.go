@@ -51,8 +51,7 @@ func (m *memory) change(key types.NamespacedName, change func(*remembered)) reme
 }
 
 // see notes an item, and returns the knowledge of it. A generation new to memory and deployer may have come after the
-// job, and counts as a change.
-// The item is compared at the interval, if that is not zero.
+// job, and counts as a change. The item is compared at the interval, if that is not zero.
 func (m *memory) see(item *v1alpha1.DeployItem, interval time.Duration, now time.Time) (k known) {
 	m.change(client.ObjectKeyFromObject(item), func(r *remembered) {
 		r.unservedSince = time.Time{}

@@ -57,7 +57,7 @@ func (s *Setter) decide(item *v1alpha1.DeployItem) decision {
 		return s.decideUnserved(item, now)
 	}
 	d := decide(item, s.memory.see(item, s.interval(item), now), s.options, now)
-	if d.need == needNothing && !(annotated(item) && conditionsFit(item)) {
+	if d.need == needNothing && !(annotated(item) && s.conditionsFit(item)) {
 		d.need = needNotes
 	}
 	return d
@@ -69,7 +69,7 @@ func (s *Setter) decideUnserved(item *v1alpha1.DeployItem, now time.Time) decisi
 	operation := contract.Finished(item) && // else the user hears of it when the job ends
 		item.Annotations[v1alpha1.OperationAnnotation] != "" && contract.UnknownOperation(item) == ""
 	next := needUnserved
-	if releasable(item) {
+	if releasable(item) && contract.Unserved(item) != "" { // others would have removed that condition
 		next = needRelease
 	}
 	switch {
@@ -98,7 +98,7 @@ func (s *Setter) isIdle(item *v1alpha1.DeployItem) bool {
 	if k.compare.IsZero() && s.interval(item) > 0 { // it has no time yet
 		k.compare = s.clock.Now().Add(s.options.CompareInterval)
 	}
-	return annotated(item) && item.Annotations[v1alpha1.OperationAnnotation] == "" && conditionsFit(item) &&
+	return !k.repaired && annotated(item) && item.Annotations[v1alpha1.OperationAnnotation] == "" && s.conditionsFit(item) &&
 		!releasable(item) &&
 		decide(item, k, s.options, s.clock.Now()) == decision{need: needNothing}
 }
@@ -111,9 +111,10 @@ func (s *Setter) interval(item *v1alpha1.DeployItem) time.Duration {
 	return s.options.CompareInterval
 }
 
-// conditionsFit reports whether the conditions Served and Paused are up to date.
-func conditionsFit(item *v1alpha1.DeployItem) bool {
-	return contract.Unserved(item) == "" && contract.ShowsPaused(item)
+// conditionsFit reports whether the conditions Served, Paused and NextTry are up to date.
+func (s *Setter) conditionsFit(item *v1alpha1.DeployItem) bool {
+	_, tries := s.options.Pauses.NextTry(item)
+	return contract.Unserved(item) == "" && contract.ShowsPaused(item) && tries == contract.HasPlan(item)
 }
 
 // annotated reports whether the annotations for deployers are up to date.
@@ -140,13 +141,16 @@ func (s *Setter) act(ctx context.Context, item *v1alpha1.DeployItem, need need) 
 	if err := s.annotate(ctx, item); err != nil {
 		return err
 	}
-	if !conditionsFit(item) {
+	if !s.conditionsFit(item) {
 		err := s.writeStatus(ctx, item, func(item *v1alpha1.DeployItem) {
 			contract.SetServed(item)
 			contract.ShowPaused(item, s.clock.Now())
+			if _, tries := s.options.Pauses.NextTry(item); !tries && contract.HasPlan(item) {
+				contract.RemovePlan(item)
+			}
 		})
 		if err != nil {
-			return fmt.Errorf("update the conditions Served and Paused of the deploy item: %w", err)
+			return fmt.Errorf("update the conditions of the deploy item: %w", err)
 		}
 	}
 	switch need {

@@ -11,6 +11,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 // Apply notes the objects of the plan, saves the note, applies them and returns the results.
@@ -114,7 +115,7 @@ func (j *Job) NoteApplied(all []apply.Applied) {
 		case !completion.NeedNotStay(applied.Live):
 			j.Status.Inventory.Done(applied.Key, "")
 		case !j.IsDone(before) || before.Resource.UID != reference.UID:
-			j.Status.Inventory.Done(applied.Key, j.Request.JobID)
+			j.Status.Inventory.Done(applied.Key, hook.FirstJob(j.Request.DeployItem))
 		}
 	}
 }

@@ -59,10 +59,11 @@ type Job struct {
 	done []*unstructured.Unstructured
 }
 
-// IsDone reports whether the object of an entry of the inventory completed in this job, or in an earlier one if only
-// hooks, such as a schedule, asked for this one.
+// IsDone reports whether the object of an entry of the inventory completed in this job or in the one that it tries
+// again, or in an earlier one if only hooks, such as a schedule, asked for this one.
 func (j *Job) IsDone(entry managedresource.ManagedResourceStatus) bool {
-	return entry.DoneIn != "" && (entry.DoneIn == j.Request.JobID || hook.AskedFor(j.Request.DeployItem))
+	item := j.Request.DeployItem
+	return entry.DoneIn != "" && (entry.DoneIn == hook.FirstJob(item) || hook.AskedFor(item))
 }
 
 // Wait returns the response of an unfinished job, and reports the reason of the wait: prefix and things without

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -115,7 +116,7 @@ func (h *host) setUp(ctx context.Context, cluster, podCluster *rest.Config) erro
 	var begin <-chan struct{}
 	if h.flags.standalone {
 		if h.replicas.alone() {
-			if begin, err = h.replicas.workAlone(h.manager, h.settings.Timeouts.Lease.Duration); err != nil {
+			if begin, err = h.workAlone(); err != nil {
 				return err
 			}
 		}
@@ -192,6 +193,24 @@ const (
 	unservedGrace           = 5 * time.Second
 	unservedGraceOfReplicas = time.Minute
 )
+
+// workAlone has a standalone host without locks wait for the end of another one with the same items. Hosts with other
+// Targets or other plugins have other items.
+func (h *host) workAlone() (begin <-chan struct{}, err error) {
+	group, err := groupOf(h.settings, true)
+	if err != nil {
+		return nil, err
+	}
+	programs, err := os.ReadDir(h.flags.pluginDir)
+	if err != nil && h.flags.pluginDir != "" {
+		return nil, fmt.Errorf("read plugin directory: %w", err)
+	}
+	for _, program := range programs {
+		group += " " + program.Name()
+	}
+	group += " " + strings.Join(h.settings.PluginFiles, " ")
+	return h.replicas.workAlone(h.manager, group, h.settings.Timeouts.Lease.Duration)
+}
 
 // pauses are those before the next job of a failed item.
 func (h *host) pauses() contract.Pauses {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -101,9 +102,14 @@ func (h *host) registerHTTPHooks() error {
 // hooksChanged takes the types with changed HTTP hooks.
 func (h *host) hooksChanged(types []v1alpha1.DeployItemType) {
 	h.deployItems.HTTPHooksChanged(types)
-	if h.extras.jobs != nil {
-		h.extras.jobs.RepairedTypes(types)
+	if h.extras.jobs == nil {
+		return
 	}
+	types = slices.DeleteFunc(slices.Clone(types), func(t v1alpha1.DeployItemType) bool {
+		_, err := h.httpHooks.For(t)
+		return err != nil // it cannot be called, and would fail the jobs
+	})
+	h.extras.jobs.RepairedTypes(types)
 }
 
 // electedForRegistrations reports whether this replica writes the statuses of registrations.

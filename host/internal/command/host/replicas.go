@@ -123,13 +123,15 @@ func (r *replicas) run(ctx context.Context) error {
 }
 
 // workAlone has a standalone host without locks wait for the end of another one. begin is closed when it may work.
-func (r *replicas) workAlone(mgr manager.Manager, duration time.Duration) (begin <-chan struct{}, err error) {
+func (r *replicas) workAlone(
+	mgr manager.Manager, group string, duration time.Duration,
+) (begin <-chan struct{}, err error) {
 	direct, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme()})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the cluster of the deploy items: %w", err)
 	}
 	held := make(chan struct{})
-	r.single = lock.NewSingle(direct, duration, r.log)
+	r.single = lock.NewSingle(direct, group, duration, r.log)
 	r.single.OnHeld(func() { close(held) })
 	return held, nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 // helmSelector selects Helm's objects.
@@ -131,7 +132,7 @@ func (r *Release) noteGone(found *observed) (others []*desired.Object) {
 			continue
 		}
 		r.Status.Inventory.Applied(item.Reference(), item.HashOfManifest())
-		r.Status.Inventory.Done(item.Key, r.Request.JobID)
+		r.Status.Inventory.Done(item.Key, hook.FirstJob(r.Request.DeployItem))
 		r.NoteDone([]*desired.Object{item})
 	}
 	return others
