@@ -50,7 +50,7 @@ func runningItem() *v1alpha1.DeployItem {
 }
 
 func TestDecide(t *testing.T) {
-	const pickup, none = 5*time.Minute + resolution, true
+	const pickup, none = 5*time.Minute + contract.Resolution, true
 	change := func(i *v1alpha1.DeployItem) { i.Generation++ }
 	asked := func(i *v1alpha1.DeployItem) {
 		i.Annotations = map[string]string{v1alpha1.OperationAnnotation: v1alpha1.OperationReconcile}

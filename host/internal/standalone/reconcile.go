@@ -234,6 +234,7 @@ func (s *Setter) reportUnserved(ctx context.Context, item *v1alpha1.DeployItem) 
 func (s *Setter) writeStatus(ctx context.Context, item *v1alpha1.DeployItem, change func(*v1alpha1.DeployItem)) error {
 	before, after := item.DeepCopy(), item.DeepCopy()
 	change(after)
+	contract.KeepTransitions(&before.Status, &after.Status)
 	// The schema requires this field, so that it is always written.
 	before.Status.ObservedGeneration = after.Status.ObservedGeneration - 1
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
