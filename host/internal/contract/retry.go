@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -133,13 +135,8 @@ func (p Pauses) NextTry(item *v1alpha1.DeployItem) (at time.Time, number int) {
 	if p.First <= 0 || !Failed(item) || FailedForMissingReference(item) {
 		return time.Time{}, 0
 	}
-	if c := condition(status, ConditionNextTry); c != nil && c.Status == v1alpha1.ConditionTrue {
-		var text string
-		if _, err := fmt.Sscanf(c.Message, messagePlanned, &number, &text); err == nil {
-			if at, err = time.Parse(time.RFC3339, strings.TrimSuffix(text, ";")); err == nil {
-				return at, number
-			}
-		}
+	if at, number = PlannedTry(item); number > 0 {
+		return at, number
 	}
 	last, times := status.LastError, status.TransitionTimes
 	if last == nil || last.Reason == reasonAborted || slices.ContainsFunc(last.Codes, isLasting) ||
@@ -147,6 +144,23 @@ func (p Pauses) NextTry(item *v1alpha1.DeployItem) (at time.Time, number int) {
 		return time.Time{}, 0
 	}
 	return times.FinishedTime.Add(p.First), 2
+}
+
+// PlannedTry returns the time and the number of the next job in the condition NextTry; zero for none.
+func PlannedTry(item *v1alpha1.DeployItem) (at time.Time, number int) {
+	c := condition(&item.Status, ConditionNextTry)
+	if c == nil || c.Status != v1alpha1.ConditionTrue {
+		return time.Time{}, 0
+	}
+	var text string
+	if _, err := fmt.Sscanf(c.Message, messagePlanned, &number, &text); err != nil {
+		return time.Time{}, 0
+	}
+	at, err := time.Parse(time.RFC3339, strings.TrimSuffix(text, ";"))
+	if err != nil {
+		return time.Time{}, 0
+	}
+	return at, number
 }
 
 // Failed reports whether the last job of an item is finished and has failed.
@@ -168,6 +182,15 @@ func IsTry(item *v1alpha1.DeployItem) bool {
 
 // IsPaused reports whether a user has paused an item.
 func IsPaused(item *v1alpha1.DeployItem) bool { return item.Annotations[PausedAnnotation] == "true" }
+
+// SetPaused pauses an item, or ends its pause.
+func SetPaused(item *v1alpha1.DeployItem, pause bool) {
+	if pause {
+		metav1.SetMetaDataAnnotation(&item.ObjectMeta, PausedAnnotation, "true")
+		return
+	}
+	delete(item.Annotations, PausedAnnotation)
+}
 
 // ShowsPaused reports whether the status shows what IsPaused says.
 func ShowsPaused(item *v1alpha1.DeployItem) bool {

@@ -65,6 +65,9 @@ func TestDescribe(t *testing.T) {
 	for name, e := range map[string]inspect.Evidence{
 		"describe.golden.txt": everything(), "describe-lost.golden.txt": lost,
 		"describe-new.golden.txt": {Item: newItem(), Now: noon},
+		// Rule (deploy-items.md#view): The details have a line about the next try and one about a pause.
+		"describe-paused.golden.txt":  {Item: after(succeeded, paused), Now: at(time.Minute)},
+		"describe-retried.golden.txt": {Item: after(underWay[:2], retried), Now: at(3 * time.Minute)},
 	} {
 		text := inspect.Describe(e)
 		commandtest.ExpectGolden(t, name, text)
