@@ -50,6 +50,7 @@ func TestMessage(t *testing.T) {
 	}
 }
 
+// Rule (deploy-items.md#view): A list shows a spec that is not taken up, the time to the next try, and a pause.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	tooLong := after(underWay[:2], fails(contract.Error{
@@ -67,7 +68,6 @@ func TestTable(t *testing.T) {
 			"to be deleted", after(succeeded, deleted), false,
 			"web|helm|here|Succeeded (to be deleted)|done|3m|job-1|helm v1.2.0 of pergola-0|-",
 		},
-		// Rule (deploy-items.md#view): A list shows a spec that is not taken up, the time to the next try, and a pause.
 		{
 			"another try", after(underWay[:2], retried), false,
 			"web|helm|here|Failed|done|3m|job-1|helm v1.2.0 of pergola-0|try 2 in 2m; Refused: no",
