@@ -65,7 +65,7 @@ func TestDescribe(t *testing.T) {
 	}
 	for name, e := range map[string]inspect.Evidence{
 		"describe.golden.txt": everything(), "describe-lost.golden.txt": lost,
-		"describe-new.golden.txt": {Item: newItem(), Now: noon},
+		"describe-new.golden.txt":     {Item: newItem(), Now: noon},
 		"describe-paused.golden.txt":  {Item: after(succeeded, paused), Now: at(time.Minute)},
 		"describe-retried.golden.txt": {Item: after(underWay[:2], retried), Now: at(3 * time.Minute)},
 	} {
