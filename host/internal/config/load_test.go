@@ -63,7 +63,7 @@ lockPrefix: pergola-
 keepReferences: "on"
 timeouts: {pickup: none, progressing: 90s, abort: 1m0s, pluginStart: 2m0s, pluginSilence: 15s,
   hook: 5m0s, shutdown: 1h30m0s, lease: 1h0m0s}
-continuousReconcile: {minimumInterval: 24h0m0s, jitter: 5m0s}
+continuousReconcile: {minimumInterval: 24h0m0s, jitter: 5m0s, defaultInterval: 168h0m0s}
 retries: {first: 1s, longest: 24h0m0s}
 maxPluginCrashes: 100
 collectInterval: 24h0m0s

@@ -132,13 +132,17 @@ type Timeouts struct {
 	Lease Duration `json:"lease"`
 }
 
-// ContinuousReconcile bounds the jobs started by a ShouldReconcile hook, such as a schedule.
+// ContinuousReconcile bounds the jobs started by a ShouldReconcile hook, such as a schedule, and starts jobs of DeployItems
+// without one.
 type ContinuousReconcile struct {
 	// MinimumInterval is the least time between the beginnings of two such jobs of an item, 1s to 24h. Defaults to 10s.
 	MinimumInterval Duration `json:"minimumInterval"`
 	// Jitter is the longest delay of such a job, 0s to 24h, so that many jobs due at the same time do not begin
 	// together. Each item has its own part of it. Defaults to 0s.
 	Jitter Duration `json:"jitter"`
+	// DefaultInterval is the interval of the jobs of deployed DeployItems without a schedule, in standalone mode and for
+	// plugins that compare (capability diff), 1m to 168h. They are spread over it. Zero, the default, for no such jobs.
+	DefaultInterval Duration `json:"defaultInterval"`
 }
 
 // Retries has the pauses between the jobs of a DeployItem that keeps failing. Each is twice as long as the one before,

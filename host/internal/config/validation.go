@@ -58,6 +58,9 @@ func Validate(h *HostConfiguration) field.ErrorList {
 	reconcile := field.NewPath("continuousReconcile")
 	c.lasts(reconcile.Child("minimumInterval"), h.ContinuousReconcile.MinimumInterval, time.Second, day)
 	c.lasts(reconcile.Child("jitter"), h.ContinuousReconcile.Jitter, 0, day)
+	if h.ContinuousReconcile.DefaultInterval.Duration != 0 {
+		c.lasts(reconcile.Child("defaultInterval"), h.ContinuousReconcile.DefaultInterval, time.Minute, 7*day)
+	}
 	c.retries(field.NewPath("retries"), h.Retries)
 	c.between(field.NewPath("maxPluginCrashes"), h.MaxPluginCrashes, 1, maxCrashes)
 	c.lasts(field.NewPath("collectInterval"), h.CollectInterval, time.Minute, day)

@@ -74,7 +74,7 @@ func (d Decision) EndsJob() bool {
 func Decide(item *v1alpha1.DeployItem, now time.Time) Decision {
 	status := &item.Status
 	d := Decision{Deletion: item.DeletionTimestamp != nil}
-	d.LeaveBehind = leavesBehind(item)
+	d.LeaveBehind = LeavesBehind(item)
 	accepted := acceptedOf(item)
 	switch {
 	case acceptable(item, accepted):

@@ -115,7 +115,7 @@ func TestKstatus(t *testing.T) {
 	succeeds := func(i *v1alpha1.DeployItem) { contract.Succeed(i, noon) }
 	fails := func(i *v1alpha1.DeployItem) { contract.Fail(i, i.DeletionTimestamp != nil, refused, noon) }
 	failsForNow := func(i *v1alpha1.DeployItem) { pauses.Fail(i, i.DeletionTimestamp != nil, refused, 0, noon) }
-	tries := func(i *v1alpha1.DeployItem) { contract.SetTry(i, "try", 2, noon) }
+	tries := func(i *v1alpha1.DeployItem) { contract.SetTry(i, "try", contract.Try{Number: 2, Job: "first"}, noon) }
 	paused := func(i *v1alpha1.DeployItem) {
 		annotated(contract.PausedAnnotation, "true")(i)
 		contract.ShowPaused(i, noon)
@@ -155,7 +155,7 @@ func TestKstatus(t *testing.T) {
 		{"deletion requested", []modifier{set, begun, succeeds, requested}, terminating, "Progressing"},
 		{"deletion before a job", []modifier{requested}, terminating, "Progressing"},
 		{"deleting", []modifier{set, begun, succeeds, requested, set, begun, waits}, terminating, "Progressing"},
-		{"deletion failed, with a next try", []modifier{set, begun, requested, set, begun, failsForNow}, terminating, "Degraded"},
+		{"deletion failed", []modifier{set, begun, requested, set, begun, failsForNow}, terminating, "Degraded"},
 	} {
 		item := newItem(append([]modifier{fresh}, tc.life...)...)
 		if got := kstatusOf(t, item); got != tc.want {

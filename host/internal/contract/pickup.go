@@ -53,7 +53,7 @@ func Begin(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerI
 		NoteCrashes(item, 0, now)
 	}
 	picked := reasonPickedUp
-	if leavesBehind(item) {
+	if LeavesBehind(item) {
 		picked = reasonLeavesBehind
 	}
 	setCondition(status, ConditionPickedUp, v1alpha1.ConditionTrue, picked, status.JobID, now)

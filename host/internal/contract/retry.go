@@ -33,8 +33,8 @@ const (
 	reasonPlanned   = "Planned"
 	reasonUnderWay  = "UnderWay"
 	reasonPaused    = "Annotated"
-	messagePlanned  = "try %d at %s"
-	messageTrying   = "try %d is under way"
+	messagePlanned  = "try %d of job %s at %s"
+	messageTrying   = "try %d of job %s is under way"
 	messagePaused   = "no job starts by itself until the annotation " + PausedAnnotation + " is removed"
 	pausesSeparator = ","
 )
@@ -86,17 +86,30 @@ func (p Pauses) after(failures int, random float64) time.Duration {
 	return pause - time.Duration(float64(pause)*random/spread)
 }
 
-// Fail changes the status to a failed job, as the function of this name does, and plans the next job if the error can
+// Try is another job after a failed one.
+type Try struct {
+	// Number is two for the first one after a failure.
+	Number int
+	// Job is the job that is tried again, the one before the first failure.
+	Job string
+	// At is its time.
+	At time.Time
+}
+
+// Fail changes the status to a failed job, as the function of this name does, and plans the next try if the error can
 // heal by itself.
 func (p Pauses) Fail(item *v1alpha1.DeployItem, deletion bool, e Error, random float64, now time.Time) {
-	failures := tries(&item.Status) + 1
+	failed := Try{Number: 1, Job: item.Status.JobID}
+	if running, ok := runningTry(&item.Status); ok {
+		failed = running
+	}
 	Fail(item, deletion, e, now)
 	p, malformed := p.of(item)
 	if p.First <= 0 || !e.heals() || FailedForMissingReference(item) {
 		return
 	}
-	at := now.Add(p.after(failures, random)).UTC().Truncate(time.Second)
-	message := fmt.Sprintf(messagePlanned, failures+1, at.Format(time.RFC3339))
+	at := now.Add(p.after(failed.Number, random)).UTC().Truncate(time.Second)
+	message := fmt.Sprintf(messagePlanned, failed.Number+1, failed.Job, at.Format(time.RFC3339))
 	if malformed != nil {
 		message += "; " + malformed.Error()
 	}
@@ -113,54 +126,55 @@ func isLasting(c v1alpha1.ErrorCode) bool {
 	return c == v1alpha1.ErrorConfigurationProblem || c == v1alpha1.ErrorNoRetry
 }
 
-// tries is the number of the running job since the first failure; zero for another job.
-func tries(status *v1alpha1.DeployItemStatus) int {
+// runningTry returns the try that is the running job; not ok for any other job.
+func runningTry(status *v1alpha1.DeployItemStatus) (try Try, ok bool) {
 	c := condition(status, ConditionNextTry)
 	if c == nil || c.Status == v1alpha1.ConditionTrue {
-		return 0
+		return Try{}, false
 	}
-	var number int
-	if _, err := fmt.Sscanf(c.Message, messageTrying, &number); err != nil || number < 1 || number > maxTries {
-		return 0
-	}
-	// The first job had no number.
-	return number - 1
+	_, err := fmt.Sscanf(c.Message, messageTrying, &try.Number, &try.Job)
+	return try, err == nil && try.Number > 1 && try.Number < maxTries
 }
 
-// NextTry returns the time of the next job of an item after a failure, and its number; zero for none. A failure of an
-// older version has no plan, and is tried again after the first pause.
-func (p Pauses) NextTry(item *v1alpha1.DeployItem) (at time.Time, number int) {
-	status := &item.Status
+// NextTry returns the next try after the failure of an item; not ok for none. A failure of an older version has no
+// plan, and is tried again after the first pause.
+func (p Pauses) NextTry(item *v1alpha1.DeployItem) (next Try, ok bool) {
 	p, _ = p.of(item) // the condition shows the error
 	if p.First <= 0 || !Failed(item) || FailedForMissingReference(item) {
-		return time.Time{}, 0
+		return Try{}, false
 	}
-	if at, number = PlannedTry(item); number > 0 {
-		return at, number
+	if next, ok = PlannedTry(item); ok {
+		return next, true
 	}
-	last, times := status.LastError, status.TransitionTimes
+	last, times := item.Status.LastError, item.Status.TransitionTimes
 	if last == nil || last.Reason == reasonAborted || slices.ContainsFunc(last.Codes, isLasting) ||
 		times == nil || times.FinishedTime == nil {
-		return time.Time{}, 0
+		return Try{}, false
 	}
-	return times.FinishedTime.Add(p.First), 2
+	return Try{Number: 2, Job: item.Status.JobID, At: times.FinishedTime.Add(p.First)}, true
 }
 
-// PlannedTry returns the time and the number of the next job in the condition NextTry; zero for none.
-func PlannedTry(item *v1alpha1.DeployItem) (at time.Time, number int) {
+// PlannedTry returns the try in the condition NextTry of an item; not ok for none.
+func PlannedTry(item *v1alpha1.DeployItem) (next Try, ok bool) {
 	c := condition(&item.Status, ConditionNextTry)
 	if c == nil || c.Status != v1alpha1.ConditionTrue {
-		return time.Time{}, 0
+		return Try{}, false
 	}
-	var text string
-	if _, err := fmt.Sscanf(c.Message, messagePlanned, &number, &text); err != nil {
-		return time.Time{}, 0
+	var at string
+	_, err := fmt.Sscanf(c.Message, messagePlanned, &next.Number, &next.Job, &at)
+	if err == nil {
+		next.At, err = time.Parse(time.RFC3339, strings.TrimSuffix(at, ";"))
 	}
-	at, err := time.Parse(time.RFC3339, strings.TrimSuffix(text, ";"))
-	if err != nil {
-		return time.Time{}, 0
+	return next, err == nil && next.Number > 1 && next.Number < maxTries
+}
+
+// AfterRepair returns the try of a failed item after a change of an object that it uses. The pauses begin anew with it.
+func AfterRepair(item *v1alpha1.DeployItem) Try {
+	try := Try{Number: 2, Job: item.Status.JobID}
+	if planned, ok := PlannedTry(item); ok {
+		try.Job = planned.Job
 	}
-	return at, number
+	return try
 }
 
 // Failed reports whether the last job of an item is finished and has failed.
@@ -168,16 +182,26 @@ func Failed(item *v1alpha1.DeployItem) bool {
 	return Finished(item) && item.Status.Phase == failedPhase(item.DeletionTimestamp != nil)
 }
 
-// SetTry is SetNewJob for another try after a failure.
-func SetTry(item *v1alpha1.DeployItem, jobID string, number int, now time.Time) {
+// SetTry is SetNewJob for a try.
+func SetTry(item *v1alpha1.DeployItem, jobID string, try Try, now time.Time) {
 	SetNewJob(item, jobID, now)
 	setCondition(&item.Status, ConditionNextTry, v1alpha1.ConditionFalse, reasonUnderWay,
-		fmt.Sprintf(messageTrying, number), now)
+		fmt.Sprintf(messageTrying, try.Number, try.Job), now)
 }
 
 // IsTry reports whether the job of an item is another try after a failure.
 func IsTry(item *v1alpha1.DeployItem) bool {
-	return !Finished(item) && tries(&item.Status) > 0
+	_, is := runningTry(&item.Status)
+	return is && !Finished(item)
+}
+
+// JobOf is the job of an item for its deployer: for a try the job that is tried again, so that the parts of it that
+// have succeeded, such as hooks of a chart, are not repeated.
+func JobOf(item *v1alpha1.DeployItem) string {
+	if try, is := runningTry(&item.Status); is {
+		return try.Job
+	}
+	return item.Status.JobID
 }
 
 // IsPaused reports whether a user has paused an item.

@@ -14,38 +14,40 @@ import (
 func TestPauses(t *testing.T) {
 	pauses := contract.Pauses{First: time.Minute, Longest: 5 * time.Minute}
 	item, now := newItem(finished(succeeded)), noon.Truncate(time.Second)
-	for try, want := range []time.Duration{
-		0, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute,
+	contract.SetNewJob(item, "first", now)
+	contract.Begin(item, false, v1alpha1.DeployerInformation{}, now)
+	for failures, want := range []time.Duration{
+		time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute,
 	} {
-		if try > 0 {
-			at, number := pauses.NextTry(item)
-			if at.Sub(now) != want || number != try+1 {
-				t.Fatalf("try %d: expected a pause of %s, but found number %d after %s: %+v",
-					try+1, want, number, at.Sub(now), item.Status.Conditions)
-			}
-			now = at
+		if contract.IsTry(item) != (failures > 0) || contract.JobOf(item) != "first" {
+			t.Errorf("after %d failures: another try: %t, of %s", failures, contract.IsTry(item), contract.JobOf(item))
 		}
-		contract.SetTry(item, fmt.Sprint("job-", try), try+1, now)
-		contract.Begin(item, false, v1alpha1.DeployerInformation{}, now)
-		if contract.IsTry(item) != (try > 0) {
-			t.Errorf("try %d counts as another try: %t", try+1, contract.IsTry(item))
-		}
-		if at, number := pauses.NextTry(item); number != 0 {
-			t.Errorf("a running job is to be tried again at %s", at)
+		if next, ok := pauses.NextTry(item); ok {
+			t.Errorf("a running job is to be tried again at %s", next.At)
 		}
 		pauses.Fail(item, false, contract.Error{Reason: "Broken", Message: "broken"}, 0, now)
+		next, ok := pauses.NextTry(item)
+		if !ok || next.At.Sub(now) != want || next.Number != failures+2 || next.Job != "first" {
+			t.Fatalf("after %d failures: expected a pause of %s, but found %+v: %+v", failures+1, want, next, nextTry(item))
+		}
+		if again := contract.AfterRepair(item); again.Number != 2 || again.Job != "first" {
+			t.Errorf("after a repair: %+v", again)
+		}
+		now = next.At
+		contract.SetTry(item, fmt.Sprint("try-", failures), next, now)
+		contract.Begin(item, false, v1alpha1.DeployerInformation{}, now)
 	}
 
 	another := newItem(begun)
 	pauses.Fail(another, false, contract.Error{Reason: "Broken"}, 1, now)
-	if at, _ := pauses.NextTry(another); at.Sub(now) != 45*time.Second {
-		t.Errorf("the pause of another item is to be up to a quarter shorter, but is %s", at.Sub(now))
+	if next, _ := pauses.NextTry(another); next.At.Sub(now) != 45*time.Second {
+		t.Errorf("the pause of another item is to be up to a quarter shorter, but is %s", next.At.Sub(now))
 	}
 	contract.SetNewJob(item, "another", now)
-	if contract.IsTry(item) || nextTry(item) != nil {
+	if contract.IsTry(item) || nextTry(item) != nil || contract.JobOf(item) != "another" {
 		t.Errorf("a new job counts as a try: %+v", item.Status.Conditions)
 	}
-	contract.SetTry(item, "last", 9, now)
+	contract.SetTry(item, "last", contract.Try{Number: 9, Job: "first"}, now)
 	contract.Begin(item, false, v1alpha1.DeployerInformation{}, now)
 	if contract.Succeed(item, now); nextTry(item) != nil {
 		t.Errorf("another try after a success: %+v", item.Status.Conditions)
@@ -87,7 +89,7 @@ func TestHealing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			item := newItem(begun)
 			contract.Pauses{First: time.Minute, Longest: time.Hour}.Fail(item, false, tc.e, 0, noon)
-			if _, number := (contract.Pauses{First: time.Minute, Longest: time.Hour}).NextTry(item); (number > 0) != tc.heals {
+			if _, ok := (contract.Pauses{First: time.Minute, Longest: time.Hour}).NextTry(item); ok != tc.heals {
 				t.Errorf("expected %t, but found %+v", tc.heals, item.Status.Conditions)
 			}
 			contract.Pauses{}.Fail(item, false, tc.e, 0, noon)
@@ -98,8 +100,8 @@ func TestHealing(t *testing.T) {
 				return // an older version did not know
 			}
 			contract.Fail(item, false, tc.e, noon)
-			if at, _ := (contract.Pauses{First: time.Minute, Longest: time.Hour}).NextTry(item); at.IsZero() == tc.heals {
-				t.Errorf("after a failure of an older version: expected %t, but found %s", tc.heals, at)
+			if next, ok := (contract.Pauses{First: time.Minute, Longest: time.Hour}).NextTry(item); ok != tc.heals {
+				t.Errorf("after a failure of an older version: expected %t, but found %+v", tc.heals, next)
 			}
 		})
 	}
@@ -129,7 +131,7 @@ func TestRetriesAnnotation(t *testing.T) {
 	if c == nil || !strings.Contains(c.Message, `but found "soon"`) {
 		t.Errorf("a malformed annotation is not shown: %+v", c)
 	}
-	if at, number := host.NextTry(item); !at.Equal(noon.Add(time.Minute).Truncate(time.Second)) || number != 2 {
-		t.Errorf("with a malformed annotation the pause of the host is in force: found %s, %d", at, number)
+	if next, _ := host.NextTry(item); !next.At.Equal(noon.Add(time.Minute).Truncate(time.Second)) {
+		t.Errorf("with a malformed annotation the pause of the host is in force, but found %+v", next)
 	}
 }

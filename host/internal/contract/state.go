@@ -24,8 +24,8 @@ func setSincePickUp(status *v1alpha1.DeployItemStatus) bool {
 	return status.JobIDGenerationTime != nil && status.LastReconcileTime.Before(status.JobIDGenerationTime)
 }
 
-// leavesBehind reports whether an item is being deleted without its deployed objects.
-func leavesBehind(item *v1alpha1.DeployItem) bool {
+// LeavesBehind reports whether an item is being deleted without its deployed objects.
+func LeavesBehind(item *v1alpha1.DeployItem) bool {
 	return item.DeletionTimestamp != nil && item.Annotations[v1alpha1.DeleteWithoutUninstallAnnotation] == "true"
 }
 

@@ -217,6 +217,13 @@ func (c *Controller) servePlugins(ctx context.Context) error {
 		case <-c.options.HTTPHooks.Synced():
 		}
 	}
+	if c.options.Begin != nil {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-c.options.Begin:
+		}
+	}
 	asked := map[string]string{}
 	started := false
 	for {

@@ -65,6 +65,8 @@ type Options struct {
 	// Served is called with the types of each new plugin, and with no types when all plugins have tried to start. It must
 	// not block. Nil for no call.
 	Served func(types []v1alpha1.DeployItemType)
+	// Begin is closed when the Controller may reconcile items; nil for at once.
+	Begin <-chan struct{}
 	// Items is the source of the deploy items in the manager's cache. Required.
 	Items *itemcache.Source
 	// Observed gets the events of jobs; nil for no events.

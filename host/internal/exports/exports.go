@@ -5,11 +5,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -60,6 +62,51 @@ func (w *Writer) Write(
 	default:
 		return ref, nil
 	}
+}
+
+// goneOwner is the uid of no object.
+const goneOwner = "00000000-0000-0000-0000-000000000000"
+
+// Remove removes the exports of an item without exports, if the Secret in its status still belongs to it. The host has
+// no right to delete Secrets: the values go at once, and the Secret gets an owner that does not exist, so that the
+// garbage collector deletes it. verify is as in Write.
+func (w *Writer) Remove(ctx context.Context, item *v1alpha1.DeployItem, verify func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	defer cancel()
+	name := client.ObjectKey{Namespace: item.Namespace, Name: item.Status.ExportReference.Name}
+	secret := &corev1.Secret{}
+	err := w.api.Get(ctx, name, secret)
+	if apierrors.IsNotFound(err) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("read export secret %q: %w", name.Name, err)
+	}
+	if !belongsTo(secret, item) {
+		return nil
+	}
+	before := secret.DeepCopy()
+	delete(secret.Data, key)
+	own := slices.IndexFunc(secret.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == item.UID })
+	switch {
+	case own >= 0:
+		secret.OwnerReferences[own].UID = goneOwner
+	case len(secret.OwnerReferences) == 0:
+		secret.OwnerReferences = ownedBy(item, goneOwner)
+	}
+	if err := verify(ctx); err != nil {
+		return err
+	}
+	err = w.api.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("remove the exports from secret %q: %w", name.Name, err)
+	}
+	return nil
+}
+
+func ownedBy(item *v1alpha1.DeployItem, uid types.UID) []metav1.OwnerReference {
+	return []metav1.OwnerReference{{
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: "DeployItem", Name: item.Name, UID: uid,
+	}}
 }
 
 // The reasons of errors about exports: a Secret of another owner, and refusals of the API server.
@@ -152,14 +199,7 @@ func secretOf(item *v1alpha1.DeployItem, values []byte) *corev1.Secret {
 	}
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:      name,
-			Namespace: item.Namespace,
-			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: v1alpha1.GroupVersion.String(),
-				Kind:       "DeployItem",
-				Name:       item.Name,
-				UID:        item.UID,
-			}},
+			Name: name, Namespace: item.Namespace, OwnerReferences: ownedBy(item, item.UID),
 		},
 		Data: map[string][]byte{key: values},
 	}

@@ -213,3 +213,49 @@ func TestExportsAboveASmallerLimit(t *testing.T) {
 
 // stillHeld is the check of a lock that is held.
 func stillHeld(context.Context) error { return nil }
+
+// Rule (plugin-authors.md#exports-and-conditions): Without a Landscaper, the exports of an item without exports are
+// removed.
+func TestRemove(t *testing.T) {
+	for name, tc := range map[string]struct {
+		owners []metav1.OwnerReference
+		want   []metav1.OwnerReference // nil if the Secret stays as it is
+	}{
+		"of the item": {ownedBy(itemIn(""), "ours"), ownedBy(itemIn(""), goneOwner)},
+		"without one": {nil, ownedBy(itemIn(""), goneOwner)},
+		"of a ConfigMap, too": {
+			[]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "a", UID: "a"}},
+			[]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "a", UID: "a"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api, err := testenv.FakeClient()
+			if err != nil {
+				t.Fatal(err)
+			}
+			item := itemIn("ns")
+			item.Status.ExportReference = &v1alpha1.ObjectReference{Namespace: "ns", Name: "values"}
+			if err := New(api).Remove(t.Context(), item, func(context.Context) error { return nil }); err != nil {
+				t.Errorf("a Secret that is gone: %v", err)
+			}
+			secret := &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "values", OwnerReferences: tc.owners},
+				Data:       map[string][]byte{"config": []byte("{}"), "other": []byte("kept")},
+			}
+			create(t, api, secret)
+			lost := func(context.Context) error { return lock.ErrLost }
+			if err := New(api).Remove(t.Context(), item, lost); !errors.Is(err, lock.ErrLost) {
+				t.Errorf("without the lock: %v", err)
+			}
+			if err := New(api).Remove(t.Context(), item, func(context.Context) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+			if err := api.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, secret.OwnerReferences); diff != "" || len(secret.Data) != 1 {
+				t.Errorf("data %v, owners (-want +got):\n%s", secret.Data, diff)
+			}
+		})
+	}
+}

@@ -108,8 +108,8 @@ func (d *description) job() {
 		d.field("Waiting for", c.Message)
 		d.field("", "since: "+d.ago(&c.LastUpdateTime))
 	}
-	if at, number := contract.PlannedTry(item); number > 0 && !isPaused(item) {
-		d.field("Next try", fmt.Sprintf("number %d, %s", number, d.ago(&v1alpha1.Time{Time: at})))
+	if next, ok := contract.PlannedTry(item); ok && !isPaused(item) {
+		d.field("Next try", fmt.Sprintf("number %d, %s", next.Number, d.ago(&v1alpha1.Time{Time: next.At})))
 	}
 	if c := conditionOf(status, contract.ConditionPaused); c != nil {
 		d.field("Paused", c.Message)

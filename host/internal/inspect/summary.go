@@ -92,8 +92,8 @@ func notes(item *v1alpha1.DeployItem, now time.Time) []string {
 	if !observed && item.DeletionTimestamp == nil {
 		all = append(all, fmt.Sprintf("generation %d is not taken up yet", item.Generation))
 	}
-	if at, number := contract.PlannedTry(item); number > 0 && !isPaused(item) {
-		all = append(all, fmt.Sprintf("try %d in %s", number, duration.HumanDuration(max(0, at.Sub(now)))))
+	if next, ok := contract.PlannedTry(item); ok && !isPaused(item) {
+		all = append(all, fmt.Sprintf("try %d in %s", next.Number, duration.HumanDuration(max(0, next.At.Sub(now)))))
 	}
 	return all
 }

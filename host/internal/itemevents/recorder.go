@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 
 	"github.com/pergola-deploy/pergola/host/internal/text"
@@ -33,5 +34,9 @@ func (r *Recorder) Record(item *v1alpha1.DeployItem, eventType, reason, message 
 	// The recorder of client-go counts events with equal fields as repetitions of the first, whatever their texts, also
 	// those of another call. A checksum of the text in the action keeps them apart.
 	distinct := fmt.Sprintf("%s-%08x", action, crc32.ChecksumIEEE([]byte(note)))
-	r.events.Eventf(item, nil, eventType, text.Cut(reason, maxReason), distinct, "%s", note)
+	// Without a version, so that repetitions in later jobs count, too.
+	regarding := &v1alpha1.DeployItem{
+		ObjectMeta: metav1.ObjectMeta{Namespace: item.Namespace, Name: item.Name, UID: item.UID},
+	}
+	r.events.Eventf(regarding, nil, eventType, text.Cut(reason, maxReason), distinct, "%s", note)
 }

@@ -2,6 +2,7 @@ package itemevents
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -43,7 +44,7 @@ func (s *sink) count() int {
 
 // TestEventsOfLaterCalls: an event of a later call, or later in a call, is not taken for an earlier one of its reason.
 // Rule (troubleshooting.md#reasons-of-events-and-conditions): Events of one reason with other texts do not count as
-// repetitions.
+// repetitions; those with the same text do, in later jobs too.
 func TestEventsOfLaterCalls(t *testing.T) {
 	recorded := &sink{}
 	broadcaster := events.NewBroadcaster(recorded)
@@ -57,7 +58,8 @@ func TestEventsOfLaterCalls(t *testing.T) {
 	}
 	r := New(broadcaster.NewRecorder(scheme, "pergola"))
 	item := &v1alpha1.DeployItem{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "item", UID: "uid"}}
-	for _, note := range []string{"one stays", "two stays", "one stays"} {
+	for i, note := range []string{"one stays", "two stays", "one stays"} {
+		item.ResourceVersion = fmt.Sprint(i) // a status was written meanwhile
 		r.Record(item, corev1.EventTypeNormal, "LeftOnTarget", note)
 	}
 	err = wait.PollUntilContextCancel(t.Context(), 1, true, func(context.Context) (bool, error) {

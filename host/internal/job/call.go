@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/joberror"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
@@ -66,7 +67,7 @@ func (p callPhase) callPlugin(
 	if c.DeployItem = p.tenure.View(); c.DeployItem.Generation != generation { // the children are of another spec
 		return nil, itemclient.ErrOutdated
 	}
-	c.PickUpPending = p.tenure.IsPending()
+	c.JobID, c.PickUpPending = contract.JobOf(c.DeployItem), p.tenure.IsPending()
 	p.called.begun = true
 	outcome, err := observed{p.Plugin}.Call(ctx, p.operation(), c, o)
 	return outcome, joberror.FromCall(err)

@@ -110,12 +110,20 @@ func (e ending) succeed(ctx context.Context, exports []byte) error {
 	if e.tenure.IsLost() {
 		return itemclient.ErrOutdated
 	}
-	if exports != nil && e.tenure.IsPending() { // the Secret must not change before the pick-up
+	// A Landscaper may still read the former exports.
+	removes := exports == nil && e.Standalone && e.tenure.View().Status.ExportReference != nil
+	if (exports != nil || removes) && e.tenure.IsPending() { // the Secret must not change before the pick-up
 		if err := e.write(ctx, contract.Progress); err != nil {
 			return err
 		}
 	}
-	ref, err := e.Exports.Write(ctx, e.tenure.View(), exports, e.tenure.Lock.Verify)
+	var ref *v1alpha1.ObjectReference
+	var err error
+	if removes {
+		err = e.Exports.Remove(ctx, e.tenure.View(), e.tenure.Lock.Verify)
+	} else {
+		ref, err = e.Exports.Write(ctx, e.tenure.View(), exports, e.tenure.Lock.Verify)
+	}
 	if errors.Is(err, lock.ErrLost) {
 		return itemclient.ErrOutdated
 	}
@@ -123,7 +131,7 @@ func (e ending) succeed(ctx context.Context, exports []byte) error {
 		return e.handleError(ctx, joberror.FromHost("WriteExports", err))
 	}
 	err = e.write(ctx, func(item *v1alpha1.DeployItem) {
-		if ref != nil {
+		if ref != nil || removes {
 			item.Status.ExportReference = ref
 		}
 		contract.SucceedWith(item, e.call.conditions, e.Clock.Now())

@@ -1,9 +1,13 @@
 package standalone
 
 import (
+	"hash/fnv"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/itemcache"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -17,12 +21,18 @@ const (
 	needJob need = "job"
 	// needTry: the last job failed, and it is time for another try.
 	needTry need = "try"
+	// needRepaired: the last job failed, and an object that the item uses has changed since.
+	needRepaired need = "try after a repair"
+	// needComparison: it is time to compare the deployed objects with the item.
+	needComparison need = "comparison"
 	// needPickupTimeout: the job is to be ended because it was not picked up in time.
 	needPickupTimeout need = "pickup timeout"
 	// needProgressingTimeout: the job is to be ended because its deployer is dead.
 	needProgressingTimeout need = "progressing timeout"
 	// needNotes: the annotations or the conditions Served and Paused are outdated.
 	needNotes need = "notes"
+	// needRelease: the item is being deleted without its deployed objects, and has no plugin to do so.
+	needRelease need = "release"
 	// needUnserved: the status is to report a type without a plugin.
 	needUnserved need = "unserved"
 )
@@ -42,6 +52,8 @@ type known struct {
 	changed time.Time
 	// repaired: an object that the item uses has changed since its last job was set.
 	repaired bool
+	// compare is the time of the next job without a schedule of the item; zero for none.
+	compare time.Time
 }
 
 // decide returns the need of an item.
@@ -50,19 +62,44 @@ func decide(item *v1alpha1.DeployItem, k known, o Options, now time.Time) decisi
 	if !contract.Finished(item) {
 		return decideRunning(item, k, paused, o, now)
 	}
-	at, _ := o.Pauses.NextTry(item)
+	next, fails := o.Pauses.NextTry(item)
 	switch {
 	case paused:
 		return decision{need: needNothing}
-	case needsJob(item), k.repaired && contract.Failed(item):
+	case needsJob(item):
 		return decision{need: needJob, again: o.pickup()}
-	case at.IsZero():
-		return decision{need: needNothing}
-	case now.Before(at):
-		return decision{need: needNothing, again: at.Sub(now)}
-	default:
+	case k.repaired && contract.Failed(item):
+		return decision{need: needRepaired, again: o.pickup()}
+	case fails && now.Before(next.At):
+		return decision{need: needNothing, again: next.At.Sub(now)}
+	case fails:
 		return decision{need: needTry, again: o.pickup()}
+	case k.compare.IsZero() || !isCompared(item):
+		return decision{need: needNothing}
+	case now.Before(k.compare):
+		return decision{need: needNothing, again: k.compare.Sub(now)}
+	default:
+		return decision{need: needComparison, again: o.pickup()}
 	}
+}
+
+// isCompared reports whether an item takes part in the comparison at an interval: it was deployed, and neither
+// schedules its jobs itself nor rules out jobs without a change.
+func isCompared(item *v1alpha1.DeployItem) bool {
+	return item.Status.Phase == v1alpha1.DeployItemPhaseSucceeded && item.DeletionTimestamp == nil &&
+		!item.Spec.UpdateOnChangeOnly && !itemcache.HasSchedule(item.Spec.Config)
+}
+
+// nextComparison is the first time after now at which an item is compared. Each item has its own part of the interval.
+func nextComparison(uid types.UID, interval time.Duration, now time.Time) time.Time {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(uid))                            // it never fails
+	offset := time.Duration(h.Sum64() % uint64(interval)) //nolint:gosec // it is less than the interval
+	next := now.Truncate(interval).Add(offset)
+	if !next.After(now) {
+		next = next.Add(interval)
+	}
+	return next
 }
 
 // decideRunning is decide for an item with a job.

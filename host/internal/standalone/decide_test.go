@@ -1,10 +1,13 @@
 package standalone
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -67,6 +70,8 @@ func TestDecide(t *testing.T) {
 	failedDeletion := finishedItem()
 	failedDeletion.DeletionTimestamp = &metav1.Time{Time: now}
 	failedDeletion.Status.Phase = v1alpha1.DeployItemPhaseDeleteFailed
+	compared := func(after time.Duration) known { return known{compare: now.Add(after)} }
+	repaired := decision{need: needRepaired, again: pickup}
 	pause := func(i *v1alpha1.DeployItem) { i.Annotations = map[string]string{contract.PausedAnnotation: "true"} }
 	failed, broken := runningItem(), runningItem()
 	allTimeouts.Pauses.Fail(failed, false, contract.Error{Reason: "Unreachable"}, 0, now)
@@ -99,10 +104,21 @@ func TestDecide(t *testing.T) {
 
 		{reason: "a failed job is tried again after a pause", item: failed, after: 20 * time.Second, want: wait(40 * time.Second)},
 		{reason: "a failed job is tried again", item: failed, after: time.Minute, want: decision{need: needTry, again: pickup}},
-		{reason: "a repair counts at once", item: failed, known: known{repaired: true}, want: setJob},
-		{reason: "whatever the error was", item: broken, known: known{repaired: true}, want: setJob},
+		{reason: "a repair counts at once", item: failed, known: known{repaired: true}, want: repaired},
+		{reason: "whatever the error was", item: broken, known: known{repaired: true}, want: repaired},
 		{reason: "only a change heals an error of the user", item: broken, after: 24 * time.Hour, want: wait(0)},
 		{reason: "a repair does not matter after a success", item: finished, known: known{repaired: true}, want: wait(0)},
+		{reason: "it is not time to compare", item: finished, known: compared(time.Minute), want: wait(time.Minute)},
+		{reason: "it is time to compare", item: finished, known: compared(0),
+			want: decision{need: needComparison, again: pickup}},
+		{reason: "it has its own schedule", item: finished, known: compared(0), want: wait(0),
+			change: func(i *v1alpha1.DeployItem) {
+				i.Spec.Config = &runtime.RawExtension{Raw: []byte(`{"continuousReconcile":{"every":"1h"}}`)}
+			}},
+		{reason: "it rules out jobs without a change", item: finished, known: compared(0), want: wait(0),
+			change: func(i *v1alpha1.DeployItem) { i.Spec.UpdateOnChangeOnly = true }},
+		{reason: "it is not deployed", item: broken, known: compared(0), want: wait(0)},
+		{reason: "a paused item is not compared", item: finished, change: pause, known: compared(0), want: wait(0)},
 		{reason: "a paused item gets no job for a change", item: finished, want: wait(0),
 			change: func(i *v1alpha1.DeployItem) { pause(i); change(i) }},
 		{reason: "nor after a failure", item: failed, change: pause, after: time.Hour, want: wait(0)},
@@ -149,5 +165,25 @@ func TestDecide(t *testing.T) {
 				t.Errorf("expected %+v, but found %+v", tc.want, got)
 			}
 		})
+	}
+}
+
+// Rule (host-configuration.md#fields): With `continuousReconcile.defaultInterval`, jobs of items without a schedule are
+// spread over the interval.
+func TestComparisonsAreSpread(t *testing.T) {
+	const items, parts = 1000, 10
+	perPart := map[int]int{}
+	for i := range items {
+		uid := types.UID(fmt.Sprint("item-", i))
+		first := nextComparison(uid, time.Hour, now)
+		if second := nextComparison(uid, time.Hour, first); second.Sub(first) != time.Hour || !first.After(now) {
+			t.Fatalf("%s: compared at %s, and then at %s", uid, first, second)
+		}
+		perPart[int(first.Sub(now)*parts/(time.Hour+1))]++
+	}
+	for part, count := range perPart {
+		if len(perPart) != parts || count < items/parts/2 || count > items/parts*2 {
+			t.Errorf("part %d of the interval has %d of %d items", part, count, items)
+		}
 	}
 }

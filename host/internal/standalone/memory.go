@@ -28,6 +28,8 @@ type remembered struct {
 	unservedSince time.Time
 	// repaired: an object that the item uses has changed since its last job was set.
 	repaired bool
+	// compare is the time of the next comparison; zero for none.
+	compare time.Time
 }
 
 func newMemory() *memory {
@@ -50,7 +52,8 @@ func (m *memory) change(key types.NamespacedName, change func(*remembered)) reme
 
 // see notes an item, and returns the knowledge of it. A generation new to memory and deployer may have come after the
 // job, and counts as a change.
-func (m *memory) see(item *v1alpha1.DeployItem, now time.Time) (k known) {
+// The item is compared at the interval, if that is not zero.
+func (m *memory) see(item *v1alpha1.DeployItem, interval time.Duration, now time.Time) (k known) {
 	m.change(client.ObjectKeyFromObject(item), func(r *remembered) {
 		r.unservedSince = time.Time{}
 		if r.generation != item.Generation {
@@ -60,7 +63,12 @@ func (m *memory) see(item *v1alpha1.DeployItem, now time.Time) (k known) {
 			r.generation = item.Generation
 		}
 		r.repaired = r.repaired && (contract.Failed(item) || !contract.Finished(item))
-		k = known{served: m.served[item.Spec.Type], changed: r.changed, repaired: r.repaired}
+		if interval > 0 && r.compare.IsZero() {
+			r.compare = nextComparison(item.UID, interval, now)
+		}
+		k = known{
+			served: m.served[item.Spec.Type], changed: r.changed, repaired: r.repaired, compare: r.compare,
+		}
 	})
 	return k
 }
@@ -70,15 +78,17 @@ func (m *memory) repair(key types.NamespacedName) {
 	m.change(key, func(r *remembered) { r.repaired = true })
 }
 
-// useRepair forgets the changes of used objects: the new job of the item sees them.
-func (m *memory) useRepair(key types.NamespacedName) {
-	m.change(key, func(r *remembered) { r.repaired = false })
+// jobSet notes a new job of an item: it sees all changes of used objects, and compares.
+func (m *memory) jobSet(key types.NamespacedName) {
+	m.change(key, func(r *remembered) { r.repaired, r.compare = false, time.Time{} })
 }
 
-func (m *memory) isRepaired(key types.NamespacedName) bool {
+// recall returns the knowledge of an item.
+func (m *memory) recall(item *v1alpha1.DeployItem) known {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.items[key].repaired
+	r := m.items[client.ObjectKeyFromObject(item)]
+	return known{repaired: r.repaired, compare: r.compare}
 }
 
 // serve remembers that the types are served from now on.

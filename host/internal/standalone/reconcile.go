@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
@@ -55,7 +56,7 @@ func (s *Setter) decide(item *v1alpha1.DeployItem) decision {
 	if !s.serves(item.Spec.Type) {
 		return s.decideUnserved(item, now)
 	}
-	d := decide(item, s.memory.see(item, now), s.options, now)
+	d := decide(item, s.memory.see(item, s.interval(item), now), s.options, now)
 	if d.need == needNothing && !(annotated(item) && conditionsFit(item)) {
 		d.need = needNotes
 	}
@@ -67,25 +68,47 @@ func (s *Setter) decideUnserved(item *v1alpha1.DeployItem, now time.Time) decisi
 	key, d := client.ObjectKeyFromObject(item), decide(item, known{}, s.options, now)
 	operation := contract.Finished(item) && // else the user hears of it when the job ends
 		item.Annotations[v1alpha1.OperationAnnotation] != "" && contract.UnknownOperation(item) == ""
+	next := needUnserved
+	if releasable(item) {
+		next = needRelease
+	}
 	switch {
-	case !operation && d.need == needNothing:
+	case !operation && d.need == needNothing && next == needUnserved:
 		s.memory.forget(key)
 		return d
-	case s.options.Unserved(item.Spec.Type) == "" || contract.Unserved(item) != "": // others may serve other types
+	case s.options.Unserved(item.Spec.Type) == "", // others may serve other types
+		contract.Unserved(item) != "" && next == needUnserved:
 		s.memory.forget(key)
 		return decision{need: needNothing}
 	}
 	if wait := s.memory.seenUnserved(key, now).Add(s.options.UnservedGrace).Sub(now); wait > 0 {
 		return decision{need: needNothing, again: wait}
 	}
-	return decision{need: needUnserved}
+	return decision{need: next}
+}
+
+// releasable reports whether an item is being deleted without its deployed objects, and only its finalizer is left.
+func releasable(item *v1alpha1.DeployItem) bool {
+	return contract.LeavesBehind(item) && controllerutil.ContainsFinalizer(item, v1alpha1.Finalizer)
 }
 
 // isIdle reports whether an item needs nothing before its next change, with or without a plugin for its type.
 func (s *Setter) isIdle(item *v1alpha1.DeployItem) bool {
-	k := known{repaired: s.memory.isRepaired(client.ObjectKeyFromObject(item))}
+	k := s.memory.recall(item)
+	if k.compare.IsZero() && s.interval(item) > 0 { // it has no time yet
+		k.compare = s.clock.Now().Add(s.options.CompareInterval)
+	}
 	return annotated(item) && item.Annotations[v1alpha1.OperationAnnotation] == "" && conditionsFit(item) &&
+		!releasable(item) &&
 		decide(item, k, s.options, s.clock.Now()) == decision{need: needNothing}
+}
+
+// interval is the interval between two comparisons of an item; zero for none.
+func (s *Setter) interval(item *v1alpha1.DeployItem) time.Duration {
+	if s.options.CompareInterval <= 0 || !isCompared(item) || !s.options.Compares(item.Spec.Type) {
+		return 0
+	}
+	return s.options.CompareInterval
 }
 
 // conditionsFit reports whether the conditions Served and Paused are up to date.
@@ -110,6 +133,8 @@ func (s *Setter) act(ctx context.Context, item *v1alpha1.DeployItem, need need) 
 		return nil
 	case needUnserved:
 		return s.reportUnserved(ctx, item)
+	case needRelease:
+		return s.release(ctx, item)
 	default:
 	}
 	if err := s.annotate(ctx, item); err != nil {
@@ -128,10 +153,12 @@ func (s *Setter) act(ctx context.Context, item *v1alpha1.DeployItem, need need) 
 	case needJob:
 		return s.setJob(ctx, item, contract.SetNewJob)
 	case needTry:
-		return s.setJob(ctx, item, func(item *v1alpha1.DeployItem, jobID string, now time.Time) {
-			_, number := s.options.Pauses.NextTry(item)
-			contract.SetTry(item, jobID, number, now)
-		})
+		next, _ := s.options.Pauses.NextTry(item)
+		return s.setTry(ctx, item, next)
+	case needComparison:
+		return s.setJob(ctx, item, contract.SetJobOfHook) // for its deployer a job by a schedule
+	case needRepaired:
+		return s.setTry(ctx, item, contract.AfterRepair(item))
 	case needPickupTimeout:
 		return s.endPickup(ctx, item)
 	case needProgressingTimeout:
@@ -165,10 +192,17 @@ func (s *Setter) setJob(
 	if err != nil {
 		return fmt.Errorf("set job: %w", err)
 	}
-	s.memory.useRepair(client.ObjectKeyFromObject(item))
+	s.memory.jobSet(client.ObjectKeyFromObject(item))
 	s.log.Info("set job", "deployitem", item.Namespace+"/"+item.Name, "jobID", item.Status.JobID,
 		"deletion", item.DeletionTimestamp != nil)
 	return nil
+}
+
+// setTry sets a job for a try.
+func (s *Setter) setTry(ctx context.Context, item *v1alpha1.DeployItem, try contract.Try) error {
+	return s.setJob(ctx, item, func(item *v1alpha1.DeployItem, jobID string, now time.Time) {
+		contract.SetTry(item, jobID, try, now)
+	})
 }
 
 // endPickup ends a job after its pickup timeout.
@@ -226,6 +260,20 @@ func (s *Setter) reportUnserved(ctx context.Context, item *v1alpha1.DeployItem) 
 	}
 	s.memory.forget(client.ObjectKeyFromObject(item))
 	s.recorder.Eventf(item, nil, corev1.EventTypeWarning, contract.ReasonTypeNotServed, "SetJob", "%s", message)
+	return nil
+}
+
+// release removes the finalizer of an item without a plugin, as its user wishes.
+func (s *Setter) release(ctx context.Context, item *v1alpha1.DeployItem) error {
+	before := item.DeepCopy()
+	controllerutil.RemoveFinalizer(item, v1alpha1.Finalizer)
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := s.client.Patch(ctx, item, patch); err != nil {
+		return fmt.Errorf("remove the finalizer of a deploy item without a plugin: %w", err)
+	}
+	s.memory.forget(client.ObjectKeyFromObject(item))
+	s.log.Info("deploy item goes without what it has deployed: no plugin serves its type",
+		"deployitem", item.Namespace+"/"+item.Name, "type", item.Spec.Type)
 	return nil
 }
 

@@ -42,6 +42,10 @@ type Options struct {
 	ProgressingTimeout time.Duration
 	// Pauses are those before the next job of a failed item; zero for no next job.
 	Pauses contract.Pauses
+	// CompareInterval is the interval of the jobs of deployed items without a schedule; zero for no such jobs.
+	CompareInterval time.Duration
+	// Compares reports whether the plugin of a type compares deployed objects with items. Required with CompareInterval.
+	Compares func(itemType v1alpha1.DeployItemType) bool
 	// Elected reports whether this replica sets and ends the jobs of a type. Two such replicas for a moment do no harm:
 	// every write is conditional. Setter.ReplicasChanged announces another answer. Required.
 	Elected func(itemType v1alpha1.DeployItemType) bool

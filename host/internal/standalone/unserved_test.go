@@ -4,7 +4,9 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -112,4 +114,27 @@ func newUnserved(t *testing.T, message string) *unserved {
 	b.options.Unserved = func(v1alpha1.DeployItemType) string { return message }
 	b.options.UnservedGrace = unservedGrace
 	return b
+}
+
+// Rule (deploy-items.md#deleting): Without a plugin, a deletion with `delete-without-uninstall` ends by itself.
+func TestReleasedWithoutPlugin(t *testing.T) {
+	for annotation, want := range map[string]bool{"true": true, "false": false} {
+		t.Run(annotation, func(t *testing.T) {
+			b := newUnserved(t, "no plugin here serves it")
+			b.patch(`{"metadata":{"finalizers":["` + v1alpha1.Finalizer + `"],"annotations":{"` +
+				v1alpha1.DeleteWithoutUninstallAnnotation + `":"` + annotation + `"}}}`)
+			if err := b.admin.Delete(t.Context(), b.item); err != nil {
+				t.Fatal(err)
+			}
+			b.reconcile() // a plugin that starts may serve it
+			b.wait(unservedGrace)
+			if _, err := b.tryReconcile(); err != nil {
+				t.Fatal(err)
+			}
+			err := b.admin.Get(t.Context(), client.ObjectKeyFromObject(b.item), &v1alpha1.DeployItem{})
+			if apierrors.IsNotFound(err) != want {
+				t.Errorf("expected %t, but found %v", want, err)
+			}
+		})
+	}
 }

@@ -142,8 +142,14 @@ func parseCron(text string) (Schedule, error) {
 	if err != nil {
 		return Schedule{}, err
 	}
+	if schedule.Next(leapYear).IsZero() {
+		return Schedule{}, errors.New("this is never due: no year has such a day")
+	}
 	return Schedule{next: func(after time.Time) time.Time { return nextIn(location, schedule, after) }}, nil
 }
+
+// leapYear has each day that a year can have.
+var leapYear = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // nextIn looks for the next time between one change of the zone's clocks and the next, where the library is exact.
 // Across them it skips times, and it never returns where a zone has left out a whole day, as Samoa's has.

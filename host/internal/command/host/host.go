@@ -112,7 +112,13 @@ func (h *host) setUp(ctx context.Context, cluster, podCluster *rest.Config) erro
 	if err := h.replicas.lock(h.manager, h.deployItems, h.settings.LockPrefix); err != nil {
 		return err
 	}
+	var begin <-chan struct{}
 	if h.flags.standalone {
+		if h.replicas.alone() {
+			if begin, err = h.replicas.workAlone(h.manager, h.settings.Timeouts.Lease.Duration); err != nil {
+				return err
+			}
+		}
 		if err := h.setJobs(); err != nil {
 			return err
 		}
@@ -120,7 +126,9 @@ func (h *host) setUp(ctx context.Context, cluster, podCluster *rest.Config) erro
 	if err := h.keepReferences(ctx); err != nil {
 		return err
 	}
-	h.deployItems.Controller = controller.New(h.manager, h.controllerOptions(selectors))
+	options := h.controllerOptions(selectors)
+	options.Begin = begin
+	h.deployItems.Controller = controller.New(h.manager, options)
 	if err := errors.Join(h.collectLeftovers(), h.add(h.deployItems.Controller)); err != nil {
 		return err
 	}
@@ -207,6 +215,11 @@ func (h *host) setJobs() error {
 		return h.replicas.elected() // reports types without a plugin
 	}
 	options.Pauses = h.pauses()
+	options.CompareInterval = h.settings.ContinuousReconcile.DefaultInterval.Duration
+	options.Compares = func(t v1alpha1.DeployItemType) bool {
+		p := h.plugins.For(t)
+		return p != nil && p.Info().Capabilities.Diff
+	}
 	options.Unserved, options.UnservedGrace = h.plugins.Unserved, unservedGrace
 	if !h.replicas.alone() {
 		// A replica with another plugin may be starting.

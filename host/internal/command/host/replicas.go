@@ -58,6 +58,8 @@ func (p pod) locks(locking config.Locking) (bool, error) {
 type replicas struct {
 	*lock.Replicas
 
+	// single keeps a standalone host without locks from work beside another one; nil for any other host.
+	single *lock.Single
 	locker *lock.Locker
 	log    *slog.Logger
 }
@@ -109,11 +111,27 @@ func groupOf(configured *config.HostConfiguration, standalone bool) (string, err
 
 // run renews the Lease of the replica until ctx ends or the replica is replaced.
 func (r *replicas) run(ctx context.Context) error {
-	if r.alone() {
+	switch {
+	case r.single != nil:
+		return r.single.Run(ctx)
+	case r.alone():
 		<-ctx.Done()
 		return nil
+	default:
+		return r.Run(ctx)
 	}
-	return r.Run(ctx)
+}
+
+// workAlone has a standalone host without locks wait for the end of another one. begin is closed when it may work.
+func (r *replicas) workAlone(mgr manager.Manager, duration time.Duration) (begin <-chan struct{}, err error) {
+	direct, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme()})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the cluster of the deploy items: %w", err)
+	}
+	held := make(chan struct{})
+	r.single = lock.NewSingle(direct, duration, r.log)
+	r.single.OnHeld(func() { close(held) })
+	return held, nil
 }
 
 // abandon ends a replica without a run.
@@ -127,10 +145,28 @@ func (r *replicas) abandon(ctx context.Context) error {
 func (r *replicas) alone() bool { return r.Replicas == nil }
 
 // elected reports whether this replica does the work of a single replica.
-func (r *replicas) elected() bool { return r.alone() || r.Elected() }
+func (r *replicas) elected() bool {
+	if r.alone() {
+		return r.mayWork() == nil
+	}
+	return r.Elected()
+}
+
+// mayWork is the reason why a standalone host without locks must wait; nil for any other host.
+func (r *replicas) mayWork() error {
+	if r.single == nil {
+		return nil
+	}
+	return r.single.Wait()
+}
 
 // electedFor reports whether this replica does the work of a single replica for a plugin.
-func (r *replicas) electedFor(plugin string) bool { return r.alone() || r.ElectedFor(plugin) }
+func (r *replicas) electedFor(plugin string) bool {
+	if r.alone() {
+		return r.elected()
+	}
+	return r.ElectedFor(plugin)
+}
 
 // servers returns the number of replicas with a plugin of this replica.
 func (r *replicas) servers(plugin string) int {
@@ -145,7 +181,7 @@ func (r *replicas) ready() error {
 	if !r.alone() && !r.Valid() {
 		return errors.New("the replica's Lease cannot be renewed; its locks count as lost")
 	}
-	return nil
+	return r.mayWork()
 }
 
 // lock creates the locker of the controller, unless this replica is alone.
@@ -177,7 +213,10 @@ type uncached struct {
 
 // onElection sets a function for possible changes of elected. It must not block.
 func (r *replicas) onElection(changed func()) {
-	if !r.alone() {
+	switch {
+	case r.single != nil:
+		r.single.OnHeld(changed)
+	case !r.alone():
 		r.Subscribe(changed)
 	}
 }

@@ -27,6 +27,8 @@ const (
 type Call struct {
 	// DeployItem with its status.
 	DeployItem *v1alpha1.DeployItem
+	// JobID is the job for the plugin; empty for the one in the status of the item.
+	JobID string
 	// Target of the item; nil for an item without one.
 	Target *v1alpha1.ResolvedTarget
 	// Context of the item. A plugin gets it by way of lscontext.WithoutCredentials.

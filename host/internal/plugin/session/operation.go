@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,7 +111,7 @@ func (s *Session) startOf(ctx context.Context, c Call) (*deployerv1.Start, error
 		return nil, fmt.Errorf("%w as it was: it does not wait for the pick-up any more", ErrNotRunning)
 	}
 	in := hostside.Call{
-		DeployItem: c.DeployItem, JobID: c.DeployItem.Status.JobID, Children: c.Children, Target: c.Target,
+		DeployItem: c.DeployItem, JobID: cmp.Or(c.JobID, c.DeployItem.Status.JobID), Children: c.Children, Target: c.Target,
 	}
 	if s.info.Capabilities.ContextCredentials {
 		if c.Credentials == nil {
