@@ -231,7 +231,7 @@ func (s *Setter) end(
 	if err != nil {
 		return fmt.Errorf("end job: %w", err)
 	}
-	s.log.Warn("ended job that no deployer has ended", "deployitem", item.Namespace+"/"+item.Name,
+	s.log.Warn("ended job in place of its deployer", "deployitem", item.Namespace+"/"+item.Name,
 		"jobID", item.Status.JobID, "reason", e.Reason, "message", e.Message)
 	return nil
 }
@@ -256,7 +256,7 @@ func (s *Setter) reportUnserved(ctx context.Context, item *v1alpha1.DeployItem) 
 		contract.SetUnserved(item, message, s.clock.Now())
 	})
 	if err != nil {
-		return fmt.Errorf("note that no plugin serves the type of the deploy item: %w", err)
+		return fmt.Errorf("note the lack of a plugin for the type of the deploy item: %w", err)
 	}
 	s.memory.forget(client.ObjectKeyFromObject(item))
 	s.recorder.Eventf(item, nil, corev1.EventTypeWarning, contract.ReasonTypeNotServed, "SetJob", "%s", message)
@@ -272,7 +272,7 @@ func (s *Setter) release(ctx context.Context, item *v1alpha1.DeployItem) error {
 		return fmt.Errorf("remove the finalizer of a deploy item without a plugin: %w", err)
 	}
 	s.memory.forget(client.ObjectKeyFromObject(item))
-	s.log.Info("deploy item goes without what it has deployed: no plugin serves its type",
+	s.log.Info("released deploy item without deletion of its objects: no plugin serves its type",
 		"deployitem", item.Namespace+"/"+item.Name, "type", item.Spec.Type)
 	return nil
 }

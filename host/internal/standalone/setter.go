@@ -110,7 +110,7 @@ func Setup(
 		return nil
 	})
 	if err := ctrl.Watch(start); err != nil {
-		return nil, fmt.Errorf("watch what deploy items use: %w", err)
+		return nil, fmt.Errorf("watch references of deploy items: %w", err)
 	}
 	return s, nil
 }
