@@ -15,7 +15,7 @@ const (
 	ConditionReady v1alpha1.ConditionType = "Ready"
 	// ConditionReconciling: a job is running; the message names its current step or wait.
 	ConditionReconciling v1alpha1.ConditionType = "Reconciling"
-	// ConditionStalled: the last job failed, and nothing happens until the next job.
+	// ConditionStalled: the last job failed, and the next one is not set.
 	ConditionStalled v1alpha1.ConditionType = "Stalled"
 	// ConditionPickedUp names, in its message, the last job that was picked up.
 	ConditionPickedUp v1alpha1.ConditionType = "PickedUp"
@@ -85,6 +85,17 @@ func setCondition(
 	case before.Reason != reason || before.Message != message || !slices.Equal(before.Codes, codes):
 		wanted.LastTransitionTime = before.LastTransitionTime
 		*before = wanted
+	}
+}
+
+// KeepTransitions restores the transition time of each condition with the status that it had before a write. One write
+// may hold the pick-up and the end of a job.
+func KeepTransitions(before, after *v1alpha1.DeployItemStatus) {
+	for i := range after.Conditions {
+		c := &after.Conditions[i]
+		if b := condition(before, c.Type); b != nil && b.Status == c.Status {
+			c.LastTransitionTime = b.LastTransitionTime
+		}
 	}
 }
 

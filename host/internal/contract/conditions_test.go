@@ -6,8 +6,6 @@ import (
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -21,7 +19,7 @@ const (
 
 // TestConditions follows one item through its life. Each step comes a minute after the one before.
 func TestConditions(t *testing.T) {
-	const minute, second = time.Minute, time.Second
+	const minute = time.Minute
 	failure := contract.Error{
 		Operation: "Apply", Reason: "Refused", Message: "no", Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorUnauthorized},
 	}
@@ -32,15 +30,15 @@ func TestConditions(t *testing.T) {
 		return c
 	}
 	reconcilingSince := func(reason, message string, after time.Duration) v1alpha1.Condition {
-		return since(second, newCondition(reconciling, isTrue, reason, message, after))
+		return since(0, newCondition(reconciling, isTrue, reason, message, after))
 	}
 	foreign := newCondition("Foreign", isTrue, "Whatever", "stays", 0)
-	picked := newCondition(contract.ConditionPickedUp, isTrue, "PickedUp", "job-2", second)
-	pickedNext := since(second, newCondition(contract.ConditionPickedUp, isTrue, "PickedUp", "job-3", 9*minute+second))
-	readyUnknown := newCondition(ready, isUnknown, "Progressing", "the job is under way", second)
+	picked := newCondition(contract.ConditionPickedUp, isTrue, "PickedUp", "job-2", 0)
+	pickedNext := since(0, newCondition(contract.ConditionPickedUp, isTrue, "PickedUp", "job-3", 9*minute))
+	readyUnknown := newCondition(ready, isUnknown, "Progressing", "the job is under way", 0)
 	waitsForMoon := []v1alpha1.Condition{
 		foreign, picked, reconcilingSince("Waiting", "the moon", 4*minute),
-		since(second, newCondition(ready, isUnknown, "Waiting", "the moon", 4*minute)),
+		since(0, newCondition(ready, isUnknown, "Waiting", "the moon", 4*minute)),
 	}
 	item := newItem(func(i *v1alpha1.DeployItem) { i.Status.Conditions = []v1alpha1.Condition{foreign} })
 	for i, step := range []struct {
@@ -52,12 +50,12 @@ func TestConditions(t *testing.T) {
 		{"a job in the queue", func(i *v1alpha1.DeployItem, now time.Time) {
 			contract.Enqueue("a free worker")(i, false, deployer, now)
 		}, []v1alpha1.Condition{
-			foreign, picked, newCondition(reconciling, isTrue, "Queued", "a free worker", second), readyUnknown,
+			foreign, picked, newCondition(reconciling, isTrue, "Queued", "a free worker", 0), readyUnknown,
 		}, status.InProgressStatus},
 		{"its turn", func(i *v1alpha1.DeployItem, now time.Time) {
 			contract.Begin(i, false, deployer, now)
 		}, []v1alpha1.Condition{
-			foreign, picked, reconcilingSince("Progressing", "the deployer is at work", minute+second), readyUnknown,
+			foreign, picked, reconcilingSince("Progressing", "the deployer is at work", minute), readyUnknown,
 		}, status.InProgressStatus},
 		{"a step in the middle of a call", func(i *v1alpha1.DeployItem, now time.Time) {
 			contract.Step(i, "ReadChart", "reading chart", now)
@@ -97,8 +95,8 @@ func TestConditions(t *testing.T) {
 			i.Status.JobID = "job-3"
 			contract.Begin(i, false, deployer, now)
 		}, []v1alpha1.Condition{
-			foreign, pickedNext, newCondition(ready, isUnknown, "Progressing", "the job is under way", 9*minute+second),
-			newCondition(reconciling, isTrue, "Progressing", "the deployer is at work", 9*minute+second),
+			foreign, pickedNext, newCondition(ready, isUnknown, "Progressing", "the job is under way", 9*minute),
+			newCondition(reconciling, isTrue, "Progressing", "the deployer is at work", 9*minute),
 		}, status.InProgressStatus},
 		{"done", contract.Succeed, []v1alpha1.Condition{
 			foreign, pickedNext, newCondition(ready, isTrue, "Succeeded", "the job succeeded", 10*minute),
@@ -165,20 +163,6 @@ func TestFinishConditions(t *testing.T) {
 			failWith(t, "once is enough", cmp.Diff(do(contract.Nothing), contract.Decide(tc.item, noon)))
 		})
 	}
-}
-
-// kstatusOf is what the tools of the field make of an item.
-func kstatusOf(t *testing.T, item *v1alpha1.DeployItem) status.Status {
-	t.Helper()
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(item)
-	if err != nil {
-		t.Fatal(err)
-	}
-	result, err := status.Compute(&unstructured.Unstructured{Object: fields})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return result.Status
 }
 
 // TestServed: an item whose type nobody serves shows that in the condition that kubectl get shows, unless a job has

@@ -10,6 +10,9 @@ import (
 // DefaultTimeout is how long a job may take if the item does not say.
 const DefaultTimeout = 10 * time.Minute
 
+// Resolution is the resolution of the times in a status; the rest is cut off.
+const Resolution = time.Second
+
 // Deadline is the end of the time of the item's job, or of its abort. A job's time begins with its pick-up. It is zero
 // for no deadline, and for a job in a queue. The error is about a malformed spec.timeout. The time before the pick-up
 // is bounded by Landscaper, or by package standalone.
@@ -32,7 +35,7 @@ func Deadline(item *v1alpha1.DeployItem) (time.Time, error) {
 	if times == nil || times.InitTime.IsZero() || isQueued(&item.Status) {
 		return time.Time{}, nil
 	}
-	return times.InitTime.Add(timeout), nil
+	return times.InitTime.Add(timeout + Resolution), nil // no job gets less time than its timeout
 }
 
 func expired(item *v1alpha1.DeployItem, now time.Time) bool {

@@ -112,9 +112,9 @@ func TestDecideInTime(t *testing.T) {
 			newItem(underWay), contract.DefaultTimeout - 400*time.Millisecond, do(contract.Continue)},
 		// Rule (deploy-items.md#jobs): A job takes ten minutes at most, unless the item says otherwise.
 		"default timeout": {"ten minutes, if the item does not say",
-			newItem(underWay), contract.DefaultTimeout, do(contract.TimedOut)},
+			newItem(underWay), contract.DefaultTimeout + time.Second, do(contract.TimedOut)},
 		"timeout of a deletion": {"a deletion has the same timeout",
-			newItem(pickedUp(0, deleting), deleted, timeout("1m")), time.Minute, deletion(contract.TimedOut)},
+			newItem(pickedUp(0, deleting), deleted, timeout("1m")), time.Minute + time.Second, deletion(contract.TimedOut)},
 		"not picked up for an hour": {"the timeout counts from the pick-up, not from the setting of the job",
 			newItem(), time.Hour, do(contract.PickUp)},
 		// Rule (deploy-items.md#jobs): `timeout: none` is no timeout.
@@ -141,8 +141,10 @@ func TestDeadline(t *testing.T) {
 		want   time.Time
 		wrong  bool
 	}{
-		"default":       {"ten minutes from the pick-up on", newItem(underWay), at(10 * time.Minute).Time, false},
-		"timeout":       {"what the item says", newItem(underWay, timeout("1h30m")), at(90 * time.Minute).Time, false},
+		"default": {"ten minutes from the pick-up on, and the part of its second that is cut off",
+			newItem(underWay), at(10*time.Minute + time.Second).Time, false},
+		"timeout": {"what the item says",
+			newItem(underWay, timeout("1h30m")), at(90*time.Minute + time.Second).Time, false},
 		"none":          {reason: "zero for none", item: newItem(underWay, timeout("none"))},
 		"not picked up": {reason: "no deadline before the pick-up", item: newItem()},
 		"queued":        {reason: "the time of a job does not run in the queue", item: newItem(queued(0))},

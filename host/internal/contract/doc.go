@@ -34,7 +34,7 @@
 //
 // # Times
 //
-// The status has times in whole seconds, from programs with different clocks. initTime is rounded up, so that no job
-// gets less time than its timeout; lastReconcileTime is never before jobIDGenerationTime; no other time of a job is
-// before its pick-up.
+// The status has times in whole seconds, from programs with different clocks. The rest is cut off, so that none is in
+// the future. A deadline has a second more, so that no job gets less time than its timeout. lastReconcileTime is never
+// before jobIDGenerationTime; no other time of a job is before its pick-up.
 package contract

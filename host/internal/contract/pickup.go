@@ -19,12 +19,12 @@ func SetNewJob(item *v1alpha1.DeployItem, jobID string, now time.Time) {
 	item.Status.JobID = jobID
 	item.Status.JobIDGenerationTime = &set
 	item.Status.TransitionTimes = &v1alpha1.TransitionTimes{TriggerTime: &set}
-	removeConditions(&item.Status, ConditionNextTry)
+	removeConditions(&item.Status, ConditionNextTry, ConditionStalled)
 }
 
 // SetJobOfHook is SetJob for a job requested by hooks. Deployers see the difference by hook.AskedFor.
 func SetJobOfHook(item *v1alpha1.DeployItem, jobID string, now time.Time) {
-	planned, fails := plannedTry(&item.Status)
+	planned, fails := PlannedTry(item)
 	SetJob(item, jobID, now)
 	if fails { // a schedule does not shorten the pauses
 		SetTry(item, jobID, planned, now)
@@ -42,8 +42,7 @@ func Begin(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerI
 	if deletion {
 		status.Phase = v1alpha1.DeployItemPhaseInitDelete
 	}
-	init := wholeSeconds(now.Add(time.Second - 1)) // rounded up: no job gets less time than its timeout
-	lastReconcileTime := wholeSeconds(now)
+	init, lastReconcileTime := wholeSeconds(now), wholeSeconds(now)
 	if set := status.JobIDGenerationTime; lastReconcileTime.Before(set) { // Landscaper's clock is ahead of ours
 		lastReconcileTime = *set
 	}
@@ -80,10 +79,17 @@ func Enqueue(waitingFor string) func(*v1alpha1.DeployItem, bool, v1alpha1.Deploy
 // TakeOver continues a running job with another deployer. It always changes something, so that writes of the previous
 // deployer conflict.
 func TakeOver(item *v1alpha1.DeployItem, deployer v1alpha1.DeployerInformation, now time.Time) {
-	signal := wholeSeconds(now)
-	if last := item.Status.LastReconcileTime; last != nil && !last.Before(&signal) {
-		signal = v1alpha1.NewTime(last.Add(time.Second))
+	status, signal := &item.Status, wholeSeconds(now)
+	if signal.Before(status.JobIDGenerationTime) {
+		signal = *status.JobIDGenerationTime
 	}
-	item.Status.LastReconcileTime = &signal
-	item.Status.Deployer = deployer
+	if signal.Equal(status.LastReconcileTime) {
+		before := v1alpha1.NewTime(signal.Add(-Resolution))
+		if before.Before(status.JobIDGenerationTime) { // set, picked up and taken over within a second
+			before = v1alpha1.NewTime(signal.Add(Resolution))
+		}
+		signal = before
+	}
+	status.LastReconcileTime = &signal
+	status.Deployer = deployer
 }

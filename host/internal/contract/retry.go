@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
 )
@@ -133,7 +135,7 @@ func (p Pauses) NextTry(item *v1alpha1.DeployItem) (next Try, ok bool) {
 	if p.First <= 0 || !Failed(item) || FailedForMissingReference(item) {
 		return Try{}, false
 	}
-	next, ok = plannedTry(&item.Status)
+	next, ok = PlannedTry(item)
 	times := item.Status.TransitionTimes
 	if ok && times != nil && times.FinishedTime != nil { // the pauses may have become shorter
 		if latest := times.FinishedTime.Add(p.Longest); latest.Before(next.At) {
@@ -143,18 +145,12 @@ func (p Pauses) NextTry(item *v1alpha1.DeployItem) (next Try, ok bool) {
 	return next, ok
 }
 
-// HasPlan reports whether the status has a next try, whatever the pauses are now.
-func HasPlan(item *v1alpha1.DeployItem) bool {
-	_, ok := plannedTry(&item.Status)
-	return ok
-}
-
 // RemovePlan removes the next try from the status.
 func RemovePlan(item *v1alpha1.DeployItem) { removeConditions(&item.Status, ConditionNextTry) }
 
-// plannedTry returns the try in the condition NextTry; not ok for none.
-func plannedTry(status *v1alpha1.DeployItemStatus) (next Try, ok bool) {
-	c := condition(status, ConditionNextTry)
+// PlannedTry returns the try in the condition NextTry of an item; not ok for none.
+func PlannedTry(item *v1alpha1.DeployItem) (next Try, ok bool) {
+	c := condition(&item.Status, ConditionNextTry)
 	if c == nil || c.Status != v1alpha1.ConditionTrue {
 		return Try{}, false
 	}
@@ -169,7 +165,7 @@ func plannedTry(status *v1alpha1.DeployItemStatus) (next Try, ok bool) {
 // AfterRepair returns the try of a failed item after a change of an object that it uses. The pauses begin anew with it.
 func AfterRepair(item *v1alpha1.DeployItem) Try {
 	try := Try{Number: 1, Job: item.Status.JobID}
-	if planned, ok := plannedTry(&item.Status); ok {
+	if planned, ok := PlannedTry(item); ok {
 		try.Job = planned.Job
 	}
 	return try
@@ -195,6 +191,15 @@ func IsTry(item *v1alpha1.DeployItem) bool {
 
 // IsPaused reports whether a user has paused an item.
 func IsPaused(item *v1alpha1.DeployItem) bool { return item.Annotations[PausedAnnotation] == "true" }
+
+// SetPaused pauses an item, or ends its pause.
+func SetPaused(item *v1alpha1.DeployItem, pause bool) {
+	if pause {
+		metav1.SetMetaDataAnnotation(&item.ObjectMeta, PausedAnnotation, "true")
+		return
+	}
+	delete(item.Annotations, PausedAnnotation)
+}
 
 // ShowsPaused reports whether the status shows what IsPaused says.
 func ShowsPaused(item *v1alpha1.DeployItem) bool {

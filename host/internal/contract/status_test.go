@@ -21,15 +21,15 @@ func TestBegin(t *testing.T) {
 	}
 	begunIn := func(phase v1alpha1.DeployItemPhase, reconcile time.Duration) v1alpha1.DeployItemStatus {
 		conditions := []v1alpha1.Condition{
-			newCondition(contract.ConditionPickedUp, isTrue, "PickedUp", "job-2", time.Second),
-			newCondition(reconciling, isTrue, "Progressing", "the deployer is at work", time.Second),
-			newCondition(ready, isUnknown, "Progressing", "the job is under way", time.Second),
+			newCondition(contract.ConditionPickedUp, isTrue, "PickedUp", "job-2", 0),
+			newCondition(reconciling, isTrue, "Progressing", "the deployer is at work", 0),
+			newCondition(ready, isUnknown, "Progressing", "the job is under way", 0),
 		}
 		return v1alpha1.DeployItemStatus{
 			Phase: phase, ObservedGeneration: 3, Deployer: deployer,
 			JobID: "job-2", JobIDFinished: "job-1", JobIDGenerationTime: at(0),
 			LastReconcileTime: at(reconcile), Conditions: conditions,
-			TransitionTimes: &v1alpha1.TransitionTimes{TriggerTime: at(0), InitTime: at(time.Second)},
+			TransitionTimes: &v1alpha1.TransitionTimes{TriggerTime: at(0), InitTime: at(0)},
 			ExportReference: &v1alpha1.ObjectReference{Name: "kept"},
 		}
 	}
@@ -42,7 +42,7 @@ func TestBegin(t *testing.T) {
 	}{
 		// Rule (deploy-items.md#jobs): The pick-up sets phase `Init`, time, generation and deployer, and clears the
 		// errors of the job before.
-		"reconcile": {"what the last job has left is gone, but for what outlives jobs; initTime is rounded up",
+		"reconcile": {"what the last job has left is gone, but for what outlives jobs",
 			newItem(stale), begunIn(initial, 0)},
 		"deletion": {"a deletion has a phase of its own", newItem(stale, deleted), begunIn(initDelete, 0)},
 		// Rule (deploy-items.md#jobs): `lastReconcileTime` is never before the time of the job, whatever the clocks
@@ -74,17 +74,72 @@ func TestNoJobGetsLessTimeThanItsTimeout(t *testing.T) {
 	}
 }
 
-func TestNoJobGetsMoreThanItsTimeoutFromAWholeSecondOn(t *testing.T) {
-	now := noon.Truncate(time.Second)
-	item := newItem()
-	contract.Begin(item, false, deployer, now)
-	if init := item.Status.TransitionTimes.InitTime; !init.Equal(at(0)) {
-		t.Errorf("expected a pick-up on the second to be of that second, but found %s", init)
-	}
-	asks(v1alpha1.OperationAbort)(item)
+func TestAnAbortFromAWholeSecondOnHasItsTime(t *testing.T) {
+	now, item := noon.Truncate(time.Second), newItem(begun, asks(v1alpha1.OperationAbort))
 	contract.AcceptOperation(item, "job-3", time.Minute, now)
 	if deadline, err := contract.Deadline(item); err != nil || !deadline.Equal(now.Add(time.Minute)) {
 		t.Errorf("expected an abort to have a minute, but found %s, %v", deadline.Sub(now), err)
+	}
+}
+
+// TestNoTimeIsInTheFuture writes all times of a job in the middle of a second.
+// Rule (deploy-items.md#conditions): No time in the status is in the future, and `lastTransitionTime` changes with the
+// status of the condition only.
+func TestNoTimeIsInTheFuture(t *testing.T) {
+	now := noon.Add(699 * time.Millisecond)
+	item := newItem()
+	contract.SetJob(item, "job-3", now)
+	contract.Begin(item, false, deployer, now.Add(2*time.Second))
+	now = now.Add(2 * time.Second)
+	for range 3 {
+		before := *item.Status.LastReconcileTime
+		contract.TakeOver(item, deployer, now)
+		if after := *item.Status.LastReconcileTime; after.After(now) || after.Equal(&before) ||
+			after.Before(item.Status.JobIDGenerationTime) {
+			t.Errorf("expected a takeover at %s to change %s, but found %s", now, before, after)
+		}
+	}
+	contract.Wait(item, "the moon", now)
+	contract.Fail(item, false, contract.Error{Reason: "Refused"}, now)
+	times := item.Status.TransitionTimes
+	all := []v1alpha1.Time{
+		*times.TriggerTime, *times.InitTime, *times.FinishedTime, item.Status.LastError.LastUpdateTime,
+	}
+	for _, c := range item.Status.Conditions {
+		all = append(all, c.LastTransitionTime, c.LastUpdateTime)
+	}
+	for _, at := range all {
+		if at.After(now) {
+			t.Errorf("at %s, a time of the status is %s", now, at)
+		}
+	}
+}
+
+// TestTakeOverInTheSecondOfTheJob: a takeover changes the status, and Landscaper sees a pick-up after the job was set.
+func TestTakeOverInTheSecondOfTheJob(t *testing.T) {
+	item := newItem(begun)
+	for range 3 {
+		before := *item.Status.LastReconcileTime
+		contract.TakeOver(item, deployer, noon)
+		if after := item.Status.LastReconcileTime; after.Equal(&before) || !contract.PickedUp(item) {
+			t.Errorf("expected a change of %s and a picked up job, but found %s", before, after)
+		}
+	}
+}
+
+// TestKeepTransitions: a job that begins and ends in one write does not change the status of Ready.
+func TestKeepTransitions(t *testing.T) {
+	before := newItem(begun, finished(succeeded), func(i *v1alpha1.DeployItem) { contract.Succeed(i, noon) })
+	after, later := before.DeepCopy(), noon.Add(time.Hour)
+	contract.SetJob(after, "job-3", later)
+	contract.FinishUnchanged(after, deployer, later)
+	contract.KeepTransitions(&before.Status, &after.Status)
+	for conditionType, want := range map[v1alpha1.ConditionType]time.Duration{
+		ready: 0, contract.ConditionPickedUp: 0, contract.ConditionStarted: time.Hour,
+	} {
+		if c := conditionOf(after, conditionType); !c.LastTransitionTime.Equal(at(want)) {
+			t.Errorf("expected %s since %s, but found %s", conditionType, at(want), c.LastTransitionTime)
+		}
 	}
 }
 
@@ -174,11 +229,11 @@ func TestFinishUnchanged(t *testing.T) {
 	want := newItem(finished(succeeded)).Status
 	want.ObservedGeneration, want.Deployer, want.LastReconcileTime = 3, deployer, at(0)
 	want.TransitionTimes = &v1alpha1.TransitionTimes{
-		TriggerTime: at(0), InitTime: at(time.Second), FinishedTime: at(time.Second),
+		TriggerTime: at(0), InitTime: at(0), FinishedTime: at(0),
 	}
 	want.Conditions = []v1alpha1.Condition{
-		newCondition(contract.ConditionPickedUp, isTrue, "PickedUp", "job-2", time.Second),
-		newCondition(ready, isTrue, "Succeeded", "the job succeeded", time.Second),
+		newCondition(contract.ConditionPickedUp, isTrue, "PickedUp", "job-2", 0),
+		newCondition(ready, isTrue, "Succeeded", "the job succeeded", 0),
 	}
 	failWith(t, "a skipped job is one that was picked up and finished: Landscaper sees both", cmp.Diff(want, item.Status))
 }

@@ -63,8 +63,10 @@ func (d *description) overview() {
 	item := d.Item
 	target, _ := contract.TargetOfItem(item)
 	generation := fmt.Sprint(item.Generation)
-	if item.Status.ObservedGeneration != item.Generation {
-		generation += fmt.Sprintf("; the last job was for %d", item.Status.ObservedGeneration)
+	if observed := item.Status.ObservedGeneration; observed < 1 {
+		generation += "; not taken up yet"
+	} else if observed != item.Generation {
+		generation += fmt.Sprintf("; the last job was for %d", observed)
 	}
 	d.field("Phase", cmp.Or(phaseOf(item), "none yet"))
 	d.field("Type", string(item.Spec.Type))
@@ -98,13 +100,19 @@ func (d *description) job() {
 		left := "no limit"
 		if !deadline.IsZero() {
 			all := cmp.Or(string(item.Spec.Timeout), duration.HumanDuration(contract.DefaultTimeout))
-			left = duration.HumanDuration(max(0, deadline.Sub(d.Now))) + " of " + all
+			left = duration.HumanDuration(max(0, deadline.Sub(d.Now)-contract.Resolution)) + " of " + all
 		}
 		d.field("Time left", left)
 	}
 	if c := conditionOf(status, contract.ConditionReconciling); c != nil && state != jobDone {
 		d.field("Waiting for", c.Message)
 		d.field("", "since: "+d.ago(&c.LastUpdateTime))
+	}
+	if next, ok := contract.PlannedTry(item); ok && !isPaused(item) {
+		d.field("Next try", fmt.Sprintf("number %d, %s", next.Number, d.ago(&v1alpha1.Time{Time: next.At})))
+	}
+	if c := conditionOf(status, contract.ConditionPaused); c != nil {
+		d.field("Paused", c.Message)
 	}
 	d.field("Asked for", item.Annotations[v1alpha1.OperationAnnotation])
 	if state == jobSet || state == jobNone || contract.Unserved(item) != "" {

@@ -56,6 +56,7 @@ func everything() inspect.Evidence {
 	}
 }
 
+// Rule (deploy-items.md#view): The details have a line about the next try and one about a pause.
 func TestDescribe(t *testing.T) {
 	t.Parallel()
 	lost := inspect.Evidence{
@@ -64,7 +65,9 @@ func TestDescribe(t *testing.T) {
 	}
 	for name, e := range map[string]inspect.Evidence{
 		"describe.golden.txt": everything(), "describe-lost.golden.txt": lost,
-		"describe-new.golden.txt": {Item: newItem(), Now: noon},
+		"describe-new.golden.txt":     {Item: newItem(), Now: noon},
+		"describe-paused.golden.txt":  {Item: after(succeeded, paused), Now: at(time.Minute)},
+		"describe-retried.golden.txt": {Item: after(underWay[:2], retried), Now: at(3 * time.Minute)},
 	} {
 		text := inspect.Describe(e)
 		commandtest.ExpectGolden(t, name, text)

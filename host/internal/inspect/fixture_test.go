@@ -66,6 +66,17 @@ func fails(e contract.Error, after time.Duration) step {
 	return func(i *v1alpha1.DeployItem) { contract.Fail(i, i.DeletionTimestamp != nil, e, at(after)) }
 }
 
+// retried fails, with a next try five minutes after noon.
+func retried(i *v1alpha1.DeployItem) {
+	refused := contract.Error{Operation: "Apply", Reason: "Refused", Message: "no"}
+	contract.Pauses{First: 5 * time.Minute, Longest: time.Hour}.Fail(i, false, refused, 0, noon)
+}
+
+func paused(i *v1alpha1.DeployItem) {
+	contract.SetPaused(i, true)
+	contract.ShowPaused(i, noon)
+}
+
 // deleted is the deletion, which raises the generation.
 func deleted(i *v1alpha1.DeployItem) {
 	i.DeletionTimestamp = &metav1.Time{Time: noon}

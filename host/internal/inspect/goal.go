@@ -92,6 +92,8 @@ func (g Goal) judge(item *v1alpha1.DeployItem, now time.Time) Verdict {
 		return Verdict{Waiting: "waits for a request to delete it"}
 	case g == Deleted:
 		return Verdict{Waiting: "waits for its end"}
+	case !observed && isPaused(item):
+		return Verdict{Waiting: fmt.Sprintf("paused before a job for its generation %d", item.Generation)}
 	case !observed:
 		return Verdict{Waiting: fmt.Sprintf("waits for a job for its generation %d", item.Generation)}
 	default:

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 	"time"
 
@@ -80,6 +81,28 @@ func Message(item *v1alpha1.DeployItem) string {
 	return ""
 }
 
+// notes returns short notes about an item besides the message: a pause, a spec without a job, the next try.
+func notes(item *v1alpha1.DeployItem, now time.Time) []string {
+	var all []string
+	if isPaused(item) {
+		all = append(all, "paused")
+	}
+	state := jobState(item)
+	observed := state == jobNone || state == jobSet || item.Status.ObservedGeneration == item.Generation
+	if !observed && item.DeletionTimestamp == nil {
+		all = append(all, fmt.Sprintf("generation %d is not taken up yet", item.Generation))
+	}
+	if next, ok := contract.PlannedTry(item); ok && !isPaused(item) {
+		all = append(all, fmt.Sprintf("try %d in %s", next.Number, duration.HumanDuration(max(0, next.At.Sub(now)))))
+	}
+	return all
+}
+
+// isPaused reports whether a host heeds a pause of an item. Beside a Landscaper none does.
+func isPaused(item *v1alpha1.DeployItem) bool {
+	return conditionOf(&item.Status, contract.ConditionPaused) != nil
+}
+
 // errorText formats an error as a line, without its codes; "" for none.
 func errorText(e *v1alpha1.Error) string {
 	if e == nil {
@@ -119,7 +142,11 @@ func Table(now time.Time, wide bool, items ...v1alpha1.DeployItem) *metav1.Table
 	for i := range items {
 		item := &items[i]
 		target, _ := contract.TargetOfItem(item)
-		message := []rune(Message(item))
+		texts := notes(item, now)
+		if text := Message(item); text != "" {
+			texts = append(texts, text)
+		}
+		message := []rune(strings.Join(texts, "; "))
 		if len(message) > maxMessage && !wide {
 			message = append(message[:maxMessage-1], '…')
 		}

@@ -50,6 +50,7 @@ func TestMessage(t *testing.T) {
 	}
 }
 
+// Rule (deploy-items.md#view): A list shows a spec that is not taken up, the time to the next try, and a pause.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	tooLong := after(underWay[:2], fails(contract.Error{
@@ -67,6 +68,19 @@ func TestTable(t *testing.T) {
 			"to be deleted", after(succeeded, deleted), false,
 			"web|helm|here|Succeeded (to be deleted)|done|3m|job-1|helm v1.2.0 of pergola-0|-",
 		},
+		{
+			"another try", after(underWay[:2], retried), false,
+			"web|helm|here|Failed|done|3m|job-1|helm v1.2.0 of pergola-0|try 2 in 2m; Refused: no",
+		},
+		{
+			"changed while paused", after(succeeded, paused, changed), false,
+			"web|helm|here|Succeeded|done|3m|job-1|helm v1.2.0 of pergola-0|paused; generation 3 is not taken up yet",
+		},
+		{
+			"paused before another try", after(underWay[:2], retried, paused), false,
+			"web|helm|here|Failed|done|3m|job-1|helm v1.2.0 of pergola-0|paused; Refused: no",
+		},
+		{"paused without a job", newItem(paused), false, "web|helm|here|-|none|3m|-|-|paused; there was no job yet"},
 		{"a long message is cut", tooLong, false, failed + strings.Repeat("many words ", 4) + "many word…"},
 		{
 			"a wide list has all of it, as text", tooLong, true,

@@ -107,8 +107,9 @@ func withoutErrorTexts(item *v1alpha1.DeployItem) v1alpha1.DeployItemStatus {
 
 // isIdle reports whether an item needs nothing, in standalone mode too, before it changes.
 func isIdle(item *v1alpha1.DeployItem) bool {
+	_, tries := contract.PlannedTry(item)
 	return contract.Decide(item, time.Time{}).Action == contract.Nothing && !contract.FailedForMissingReference(item) &&
-		!contract.HasPlan(item) && contract.Unserved(item) == "" && contract.ShowsPaused(item)
+		!tries && contract.Unserved(item) == "" && contract.ShowsPaused(item)
 }
 
 func shared(text string) string { return unique.Make(text).Value() }

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -66,7 +67,11 @@ func (c *Client) Read(ctx context.Context, key client.ObjectKey) (*v1alpha1.Depl
 func (c *Client) UpdateStatus(
 	ctx context.Context, item *v1alpha1.DeployItem, change func(*v1alpha1.DeployItem),
 ) error {
-	return update(ctx, item, change, onlyStatus, func(ctx context.Context, o client.Object, patch client.Patch) error {
+	keeping := func(after *v1alpha1.DeployItem) {
+		change(after)
+		contract.KeepTransitions(&item.Status, &after.Status)
+	}
+	return update(ctx, item, keeping, onlyStatus, func(ctx context.Context, o client.Object, patch client.Patch) error {
 		return c.writer.Status().Patch(ctx, o, patch)
 	})
 }

@@ -21,7 +21,7 @@ func TestPollInterval(t *testing.T) {
 		"negative":  {reason: "the default", wish: -time.Second, want: defaultPoll},
 		"too short": {reason: "no plugin keeps a worker busy", wish: time.Nanosecond, want: MinPoll},
 		"beyond the end": {
-			reason: "a timeout is noticed in time", wish: time.Hour, now: 9 * time.Minute, want: time.Minute,
+			reason: "a timeout is noticed in time", wish: time.Hour, now: 9*time.Minute + contract.Resolution, want: time.Minute,
 		},
 		"after the end":     {reason: "and at once if it has passed", wish: time.Hour, now: time.Hour, want: MinPoll},
 		"no timeout":        {reason: "none is none", timeout: "none", wish: time.Hour, now: time.Hour, want: time.Hour},

@@ -53,7 +53,8 @@ func runningItem() *v1alpha1.DeployItem {
 }
 
 func TestDecide(t *testing.T) {
-	const pickup, none = 5*time.Minute + resolution, true
+	const pickup, none = 5*time.Minute + contract.Resolution, true
+	const progress = 11*time.Minute + contract.Resolution // the time of the job, then that of a dead deployer
 	change := func(i *v1alpha1.DeployItem) { i.Generation++ }
 	asked := func(i *v1alpha1.DeployItem) {
 		i.Annotations = map[string]string{v1alpha1.OperationAnnotation: v1alpha1.OperationReconcile}
@@ -122,7 +123,7 @@ func TestDecide(t *testing.T) {
 			change: func(i *v1alpha1.DeployItem) { pause(i); change(i) }},
 		{reason: "nor after a failure", item: failed, change: pause, after: time.Hour, want: wait(0)},
 		{reason: "nor after a repair", item: failed, change: pause, known: known{repaired: true}, want: wait(0)},
-		{reason: "a running job of a paused item ends", item: running, want: wait(11 * time.Minute),
+		{reason: "a running job of a paused item ends", item: running, want: wait(progress),
 			change: func(i *v1alpha1.DeployItem) { pause(i); change(i) }},
 		{reason: "a paused item is deleted", item: finished, want: setJob,
 			change: func(i *v1alpha1.DeployItem) { pause(i); deleted(i) }},
@@ -141,9 +142,10 @@ func TestDecide(t *testing.T) {
 		{reason: "the deployer cancels its call and picks the deletion up, or is dead", item: running, change: deleted,
 			after: 2 * time.Hour, known: changed(2*time.Hour - time.Minute), want: wait(pickup - time.Minute)},
 
-		{reason: "there is time left to end it", item: running, after: time.Minute, want: wait(10 * time.Minute)},
-		{reason: "its deployer ends it now, or nobody does", item: running, after: 10 * time.Minute, want: wait(time.Minute)},
-		{reason: "a living deployer would have ended it", item: running, after: 11 * time.Minute,
+		{reason: "there is time left to end it", item: running, after: time.Minute, want: wait(progress - time.Minute)},
+		{reason: "its deployer ends it now, or nobody does", item: running, after: progress - time.Minute,
+			want: wait(time.Minute)},
+		{reason: "a living deployer would have ended it", item: running, after: progress,
 			want: decision{need: needProgressingTimeout}},
 		{reason: "the deployer may be dead for ever", item: running, after: 24 * time.Hour, none: none, want: wait(0)},
 		{reason: "a deployer that is back gets the time to end the job itself", item: running, after: time.Hour,

@@ -103,6 +103,12 @@ func (s *Setter) isIdle(item *v1alpha1.DeployItem) bool {
 		decide(item, k, s.options, s.clock.Now()) == decision{need: needNothing}
 }
 
+// hasPlan reports whether the status has a next try, whatever the pauses are now.
+func hasPlan(item *v1alpha1.DeployItem) bool {
+	_, ok := contract.PlannedTry(item)
+	return ok
+}
+
 // interval is the interval between two comparisons of an item; zero for none.
 func (s *Setter) interval(item *v1alpha1.DeployItem) time.Duration {
 	if s.options.CompareInterval <= 0 || !isCompared(item) || !s.options.Compares(item.Spec.Type) {
@@ -114,7 +120,7 @@ func (s *Setter) interval(item *v1alpha1.DeployItem) time.Duration {
 // conditionsFit reports whether the conditions Served, Paused and NextTry are up to date.
 func (s *Setter) conditionsFit(item *v1alpha1.DeployItem) bool {
 	_, tries := s.options.Pauses.NextTry(item)
-	return contract.Unserved(item) == "" && contract.ShowsPaused(item) && tries == contract.HasPlan(item)
+	return contract.Unserved(item) == "" && contract.ShowsPaused(item) && tries == hasPlan(item)
 }
 
 // annotated reports whether the annotations for deployers are up to date.
@@ -145,7 +151,7 @@ func (s *Setter) act(ctx context.Context, item *v1alpha1.DeployItem, need need) 
 		err := s.writeStatus(ctx, item, func(item *v1alpha1.DeployItem) {
 			contract.SetServed(item)
 			contract.ShowPaused(item, s.clock.Now())
-			if _, tries := s.options.Pauses.NextTry(item); !tries && contract.HasPlan(item) {
+			if _, tries := s.options.Pauses.NextTry(item); !tries && hasPlan(item) {
 				contract.RemovePlan(item)
 			}
 		})
@@ -286,6 +292,7 @@ func (s *Setter) release(ctx context.Context, item *v1alpha1.DeployItem) error {
 func (s *Setter) writeStatus(ctx context.Context, item *v1alpha1.DeployItem, change func(*v1alpha1.DeployItem)) error {
 	before, after := item.DeepCopy(), item.DeepCopy()
 	change(after)
+	contract.KeepTransitions(&before.Status, &after.Status)
 	// The schema requires this field, so that it is always written.
 	before.Status.ObservedGeneration = after.Status.ObservedGeneration - 1
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})

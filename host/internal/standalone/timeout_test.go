@@ -108,7 +108,7 @@ func TestProgressingTimeout(t *testing.T) {
 	jobID := b.reconcile().Status.JobID
 	b.pickUp()
 	b.patchStatus(`{"firstError":` + earlierError + `,"lastErrors":[` + earlierError + `]}`)
-	b.wait(21*time.Minute - 1)
+	b.wait(21*time.Minute + contract.Resolution - 1)
 	running := b.reconcile()
 	if running.Status.JobIDFinished != "" {
 		t.Fatalf("the deployer did not get its time: %+v", running.Status)

@@ -66,8 +66,5 @@ func (o Options) pickup() time.Duration {
 	if o.PickupTimeout <= 0 {
 		return 0
 	}
-	return o.PickupTimeout + resolution
+	return o.PickupTimeout + contract.Resolution
 }
-
-// resolution is the resolution of the times in a status; the rest is cut off.
-const resolution = time.Second

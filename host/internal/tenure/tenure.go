@@ -231,6 +231,8 @@ func (t *Tenure) wanted(fresh *v1alpha1.DeployItem) bool {
 	return t.sameDeployed(fresh) &&
 		after.JobID == before.JobID && after.Deployer == before.Deployer &&
 		after.LastReconcileTime.Equal(before.LastReconcileTime) &&
+		// The pick-up would name a spec that the plugin does not have.
+		(t.pending == nil || fresh.Generation == t.item.Generation) &&
 		t.decision.Same(contract.Decide(fresh, t.now()))
 }
 

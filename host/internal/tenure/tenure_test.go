@@ -263,3 +263,25 @@ func TestPickUpIsDoneOnce(t *testing.T) {
 		})
 	}
 }
+
+// TestPendingPickUpOfAnotherSpec: a pick-up that is still to be written, in the second of the one before, is for the
+// spec that the plugin has got.
+func TestPendingPickUpOfAnotherSpec(t *testing.T) {
+	isOld := func(context.Context, *v1alpha1.DeployItem) bool { return false }
+	for name, tc := range map[string]struct {
+		change func(*v1alpha1.DeployItem)
+		want   error
+	}{
+		"same spec":    {func(item *v1alpha1.DeployItem) { item.Labels = map[string]string{"a": "b"} }, nil},
+		"another spec": {func(item *v1alpha1.DeployItem) { item.Spec.Timeout = "1m" }, itemclient.ErrOutdated},
+	} {
+		b := newBench(t)
+		b.PickUpWith(&PickUp{Begin: func(*v1alpha1.DeployItem) {}})
+		item := b.read()
+		tc.change(item)
+		b.must(b.admin.Update(t.Context(), item))
+		if err := b.Check(t.Context(), isOld); !errors.Is(err, tc.want) {
+			t.Errorf("%s: expected %v, but found %v", name, tc.want, err)
+		}
+	}
+}

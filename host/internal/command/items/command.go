@@ -19,8 +19,8 @@ func NewCommand(version string) *cobra.Command {
 The commands use your own kubeconfig and your own rights, as kubectl does, and need no host.`,
 	}
 	cmd.AddCommand(newListCommand(version), newShowCommand(version), newTreeCommand(version), newWaitCommand(version),
-		newTriggerCommand(version), newAbortCommand(version), newForceCommand(version), newDiffCommand(version),
-		newOrphansCommand(version))
+		newTriggerCommand(version), newAbortCommand(version), newForceCommand(version), newPauseCommand(version),
+		newResumeCommand(version), newDiffCommand(version), newOrphansCommand(version))
 	for _, below := range cmd.Commands() {
 		run := below.RunE
 		below.RunE = func(cmd *cobra.Command, args []string) error { return withCode(run(cmd, args)) }

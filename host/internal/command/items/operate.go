@@ -66,11 +66,11 @@ is 1 also for a failed job, and 3 after the timeout.`
 	chosen.addTo(cmd.Flags())
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait for the end of the job")
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		w, names, err := chosen.find(cmd, names, false)
+		w, keys, err := chosen.find(cmd, names, false)
 		if err != nil {
 			return err
 		}
-		refusals, err := w.askAll(cmd.Context(), names, operation)
+		refusals, err := w.askAll(cmd.Context(), keys, operation)
 		if err == nil && wait && len(w.items) > 0 {
 			err = w.wait(cmd.Context())
 		}
@@ -92,15 +92,17 @@ func joinRefusals(refusals []error, err error) error {
 }
 
 // askAll requests an operation of each item until the first error, and returns the refusals.
-func (w *waiter) askAll(ctx context.Context, names []string, operation string) (refusals []error, err error) {
-	for _, name := range names {
-		item, refusal, err := w.ask(ctx, name, operation)
+func (w *waiter) askAll(
+	ctx context.Context, keys []client.ObjectKey, operation string,
+) (refusals []error, err error) {
+	for _, key := range keys {
+		item, refusal, err := w.ask(ctx, key.Name, operation)
 		if err != nil {
-			return refusals, fmt.Errorf("ask DeployItem %q for %q: %w", w.namespace+"/"+name, operation, err)
+			return refusals, fmt.Errorf("ask DeployItem %q for %q: %w", key, operation, err)
 		}
 		if refusal != "" {
 			refusals = append(refusals, fmt.Errorf("DeployItem %q is not asked for %q: %s",
-				w.namespace+"/"+name, operation, text.Printable(refusal)))
+				key, operation, text.Printable(refusal)))
 			continue
 		}
 		goal := inspect.Succeeded
@@ -110,8 +112,8 @@ func (w *waiter) askAll(ctx context.Context, names []string, operation string) (
 		case item.DeletionTimestamp != nil:
 			goal = inspect.Deleted
 		}
-		w.items = append(w.items, &awaited{name: name, goal: goal})
-		if err := cli.PrintText(w.stdout, text.Printable(name)+": asked for "+operation+"\n"); err != nil {
+		w.items = append(w.items, &awaited{key: key, goal: goal})
+		if err := cli.PrintText(w.stdout, w.nameOf(key)+": asked for "+operation+"\n"); err != nil {
 			return refusals, err
 		}
 	}

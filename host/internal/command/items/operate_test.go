@@ -49,7 +49,7 @@ func TestItemsOperations(t *testing.T) {
 			"busy: asked for abort", `NS/good" is not asked for "abort": it asks for "reconcile" already`,
 		}},
 		{"no such item", "trigger nobody", 2, []string{`there is no DeployItem "nobody"`}},
-		{"no such label", "trigger -l app=none", 2, []string{`the labels "app=none"`}},
+		{"no such label", "trigger -l app=none", 2, []string{`with the labels "app=none"`}},
 		{"nothing says which", "abort", 2, []string{"-l"}},
 		{"no host takes it up", "trigger good --wait --timeout=50ms", 3, []string{
 			`the operation "reconcile", which is not taken up yet`,
@@ -57,6 +57,33 @@ func TestItemsOperations(t *testing.T) {
 	}...)
 	s.expectAsked("good", "reconcile")
 	s.expectAsked("busy", "abort")
+}
+
+// TestItemsPause: the list shows a pause when a host heeds it.
+// Rule (deploy-items.md#next-tries): `pergola items pause` and `resume` set and remove the annotation of several items.
+func TestItemsPause(t *testing.T) {
+	s := newShop(t)
+	s.item("web", setJob("job-1"), beginJob, succeed)
+	s.item("db")
+	heed := func(i *v1alpha1.DeployItem) { contract.ShowPaused(i, time.Now()) }
+	isPaused := func(name string) bool { return contract.IsPaused(s.take(name)) }
+	s.expect(itemsCase{"two by name", "pause web db", 0, []string{"db: paused\n", "web: paused\n"}})
+	if !isPaused("web") || !isPaused("db") {
+		t.Error("expected both to be paused")
+	}
+	s.take("web", heed)
+	s.expect([]itemsCase{
+		{"the list", "list -l app=web", 0, []string{" paused\n"}},
+		{"the details", "show web", 0, []string{"Paused:       no job starts by itself"}},
+		{"again", "pause web", 0, []string{"web: paused\n"}},
+		{"the end, by label", "resume -l app=web", 0, []string{"web: resumed\n"}},
+		{"the end without a pause", "resume web", 0, []string{"web: resumed\n"}},
+		{"no such item", "pause nobody", 2, []string{`there is no DeployItem "nobody"`}},
+		{"nothing says which", "resume", 2, []string{"-l"}},
+	}...)
+	if isPaused("web") || !isPaused("db") {
+		t.Error("expected only db to be paused")
+	}
 }
 
 // TestItemsOperationsWait: the wait is for the end of the requested job, and not for the end of the job before.
@@ -112,7 +139,7 @@ func TestItemsTriggerBesideLandscaper(t *testing.T) {
 		cluster := fake.NewClientBuilder().WithScheme(scheme).WithObjects(item, execution).Build()
 		var out bytes.Buffer
 		w := &waiter{userCluster: &userCluster{WithWatch: cluster}, stdout: &out, stderr: &out}
-		refusals, err := w.askAll(t.Context(), []string{"web"}, v1alpha1.OperationReconcile)
+		refusals, err := w.askAll(t.Context(), []client.ObjectKey{{Name: "web"}}, v1alpha1.OperationReconcile)
 		told := out.String() + fmt.Sprint(refusals)
 		if err != nil || !strings.Contains(told, want) || (len(refusals) > 0) != (out.Len() == 0) {
 			t.Errorf("finished %s: expected %q, but found %q, %v", finished, want, told, err)

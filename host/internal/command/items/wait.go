@@ -23,7 +23,7 @@ import (
 func newWaitCommand(version string) *cobra.Command {
 	chosen, until := newSelection(version), string(inspect.Succeeded)
 	cmd := &cobra.Command{
-		Use:   "wait (ITEM... | -l SELECTOR)",
+		Use:   "wait (ITEM... | -l SELECTOR | --all)",
 		Short: "Wait until DeployItems are deployed, finished or deleted",
 		Long: `Wait until DeployItems are deployed, finished or deleted.
 
@@ -32,28 +32,30 @@ func newWaitCommand(version string) *cobra.Command {
   deleted                  the item is gone
   condition=TYPE[=STATUS]  the condition has the status (default True)
 
-Changes of the reasons for the wait are printed on standard error.
+Changes of the reasons for the wait are printed on standard error. Items created during the wait are not waited for.
 
 The exit code is 0 if all items have reached the goal, 1 if one has failed, with the reason, 2 after an error, and 3
 after the timeout.`,
 		Example: `  pergola items wait my-item --timeout 5m
   pergola items wait -l app=shop --for deleted
+  pergola items wait --all -A
   pergola items wait my-item --for condition=Drifted=False`,
 		Args: chosen.check,
 	}
 	chosen.addTo(cmd.Flags())
+	chosen.addAllTo(cmd.Flags())
 	cmd.Flags().StringVar(&until, "for", until, "goal of the wait: "+inspect.Goals)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		goal, err := inspect.ParseGoal(until)
 		if err != nil {
 			return fmt.Errorf("--for: %w", err)
 		}
-		w, names, err := chosen.find(cmd, names, goal == inspect.Deleted)
+		w, keys, err := chosen.find(cmd, names, goal == inspect.Deleted)
 		if err != nil {
 			return err
 		}
-		for _, name := range names {
-			w.items = append(w.items, &awaited{name: name, goal: goal})
+		for _, key := range keys {
+			w.items = append(w.items, &awaited{key: key, goal: goal})
 		}
 		return w.wait(cmd.Context())
 	}
@@ -67,12 +69,38 @@ type waiter struct {
 	stdout, stderr io.Writer
 	// timeout is 0 for none.
 	timeout time.Duration
-	items   []*awaited
+	// allNamespaces: items of other namespaces than that of the cluster may be among them.
+	allNamespaces bool
+	items         []*awaited
+}
+
+// where are the options for a list of the items.
+func (w *waiter) where() []client.ListOption {
+	if w.allNamespaces {
+		return nil
+	}
+	return []client.ListOption{client.InNamespace(w.namespace)}
+}
+
+// place names the namespaces of the items in a text.
+func (w *waiter) place() string {
+	if w.allNamespaces {
+		return "any namespace"
+	}
+	return fmt.Sprintf("the namespace %q", w.namespace)
+}
+
+// nameOf returns the name of an item in the output.
+func (w *waiter) nameOf(key client.ObjectKey) string {
+	if w.allNamespaces {
+		return text.Printable(key.String())
+	}
+	return text.Printable(key.Name)
 }
 
 // awaited is an item with a goal.
 type awaited struct {
-	name string
+	key  client.ObjectKey
 	goal inspect.Goal
 	// uid is empty before the first sight of the item.
 	uid     types.UID
@@ -85,18 +113,21 @@ func (a *awaited) decided() bool { return a.verdict.Reached || a.verdict.Failed 
 func (w *waiter) wait(ctx context.Context) error {
 	ctx, cancel := watchtools.ContextWithOptionalTimeout(ctx, w.timeout)
 	defer cancel()
-	options := []client.ListOption{client.InNamespace(w.namespace)}
+	options := w.where()
 	if len(w.items) == 1 {
-		options = append(options, client.MatchingFields{"metadata.name": w.items[0].name})
+		options = append(options, client.MatchingFields{"metadata.name": w.items[0].key.Name})
 	}
 	err := w.follow(ctx, options, func(items []v1alpha1.DeployItem, event watch.EventType) (bool, error) {
+		told := make(map[client.ObjectKey]*v1alpha1.DeployItem, len(items))
+		for i := range items {
+			told[client.ObjectKeyFromObject(&items[i])] = &items[i]
+		}
 		for _, a := range w.items {
-			i := slices.IndexFunc(items, func(item v1alpha1.DeployItem) bool { return item.Name == a.name })
-			switch {
-			case i < 0 && event == "", i >= 0 && event == watch.Deleted:
+			switch item, found := told[a.key]; {
+			case !found && event == "", found && event == watch.Deleted:
 				w.see(a, nil)
-			case i >= 0:
-				w.see(a, &items[i])
+			case found:
+				w.see(a, item)
 			}
 		}
 		return !slices.ContainsFunc(w.items, func(a *awaited) bool { return !a.decided() }), nil
@@ -125,7 +156,7 @@ func (w *waiter) see(a *awaited, item *v1alpha1.DeployItem) {
 		a.verdict.Failed = "there is no such DeployItem"
 	}
 	if waiting := a.verdict.Waiting; waiting != "" && waiting != before {
-		_ = cli.PrintText(w.stderr, text.Printable(a.name+": "+waiting)+"\n") // the wait goes on without this line
+		_ = cli.PrintText(w.stderr, w.nameOf(a.key)+": "+text.Printable(waiting)+"\n") // the wait goes on without this line
 	}
 }
 
@@ -134,10 +165,10 @@ func (w *waiter) conclude() error {
 	code := 0
 	var errs []error
 	for _, a := range w.items {
-		name := fmt.Sprintf("DeployItem %q", w.namespace+"/"+a.name)
+		name := fmt.Sprintf("DeployItem %q", a.key)
 		switch {
 		case a.verdict.Reached:
-			if err := cli.PrintText(w.stdout, text.Printable(a.name)+": "+string(a.goal)+"\n"); err != nil {
+			if err := cli.PrintText(w.stdout, w.nameOf(a.key)+": "+string(a.goal)+"\n"); err != nil {
 				return cli.Failing(err)
 			}
 		case a.verdict.Failed != "":

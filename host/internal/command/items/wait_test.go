@@ -3,6 +3,8 @@ package items
 import (
 	"strings"
 	"testing"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 func TestItemsWait(t *testing.T) {
@@ -17,7 +19,12 @@ func TestItemsWait(t *testing.T) {
 		{"there is none", "wait nobody", 1, []string{"there is no such DeployItem"}},
 		{"there is none any more", "wait nobody --for deleted", 0, []string{"nobody: deleted"}},
 		{"by label", "wait -l app=good", 0, []string{"good: succeeded\n"}},
-		{"no such label", "wait -l app=none", 2, []string{`has the labels "app=none"`}},
+		{"no such label", "wait -l app=none", 2, []string{`with the labels "app=none"`}},
+		{"all, and one of them has no job", "wait --all --timeout=100ms", 1, []string{
+			"good: succeeded\n", `NS/bad": Broken`, `NS/new" is not succeeded within --timeout; last: waits for a job`,
+		}},
+		{"names and all", "wait good --all", 2, []string{"--all"}},
+		{"names in all namespaces", "wait good -A", 2, []string{"-A"}},
 		{"nothing is left with the label", "wait -l app=none --for deleted", 0, nil},
 		{"another goal", "wait bad --for condition=Stalled", 0, []string{"bad: condition=Stalled\n"}},
 		{"no such goal", "wait good --for fun", 2, []string{"--for", "succeeded, finished", `"fun"`}},
@@ -28,6 +35,31 @@ func TestItemsWait(t *testing.T) {
 		{"no rights", "wait good --kubeconfig " + s.as("guest"), 2, []string{"forbidden", `"guest"`, "your own rights"}},
 		{"no rights for labels", "wait -l a=b --kubeconfig " + s.as("guest"), 2, []string{"list DeployItems", "forbidden"}},
 	}...)
+}
+
+// TestItemsWaitForAll waits for the items of two namespaces.
+// Rule (deploy-items.md#wait): `--all` waits for all items of the namespace, with `-A` of all namespaces.
+func TestItemsWaitForAll(t *testing.T) {
+	s, other := newShop(t), newShop(t)
+	labelled := func(i *v1alpha1.DeployItem) { i.Labels["shop"] = s.namespace }
+	s.item("good", labelled, setJob("job-1"), beginJob, succeed)
+	late := other.item("late", labelled)
+	if late.Status.ObservedGeneration != -1 {
+		t.Errorf("expected an item without a job to have the default of the definition, but found %d",
+			late.Status.ObservedGeneration)
+	}
+	s.expect([]itemsCase{
+		{"all of the namespace", "wait --all", 0, []string{"good: succeeded\n", "!late"}},
+		{"none in the namespace", "wait --all -n elsewhere", 2, []string{`no DeployItem in the namespace "elsewhere"`}},
+		{"a label in no namespace", "wait -A -l shop=none", 2, []string{`in any namespace with the labels "shop=none"`}},
+	}...)
+	all := s.start("wait", "-A", "-l", "shop="+s.namespace)
+	all.until(other.namespace + "/late: waits for a job")
+	other.take("late", setJob("job-1"), beginJob, succeed)
+	if out, code, err := all.wait(); code != 0 || !strings.Contains(out, other.namespace+"/late: succeeded\n") ||
+		!strings.Contains(out, s.namespace+"/good: succeeded\n") {
+		t.Errorf("expected success with both items, but found %d, %v:\n%s", code, err, out)
+	}
 }
 
 // TestItemsWaitForDeletions: the wait ends with the last deletion.

@@ -11,6 +11,7 @@ import (
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Namespaced,path=deployitems,shortName=di
 // +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.type`
+// +kubebuilder:printcolumn:name="Target",type=string,JSONPath=`.spec.target.name`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
@@ -23,6 +24,7 @@ type DeployItem struct {
 	// Spec is written by Landscaper or a user.
 	Spec DeployItemSpec `json:"spec"`
 	// Status is written by Landscaper, to set jobs, and by the deployer, to carry them out.
+	// +kubebuilder:default={"observedGeneration":-1}
 	// +optional
 	Status DeployItemStatus `json:"status,omitempty"`
 }
@@ -112,7 +114,7 @@ type DeployItemStatus struct {
 	// Phase of the current job, or of the last one.
 	// +optional
 	Phase DeployItemPhase `json:"phase,omitempty"`
-	// ObservedGeneration is the generation at the last pick-up of a job.
+	// ObservedGeneration is the generation whose job is under way or done; -1 before the first job.
 	ObservedGeneration int64 `json:"observedGeneration"`
 	// Conditions describe aspects of the item's state.
 	// +optional
