@@ -201,8 +201,9 @@ func (s *Source) decodeNext(d *json.Decoder) (*v1alpha1.DeployItem, error) {
 	if item.undecodable {
 		return item.DeployItem, nil
 	}
-	s.arrived(item.DeployItem)
-	return Slim(item.DeployItem), nil
+	slim := Slim(item.DeployItem)
+	s.arrived(item.DeployItem) // from now on it can be changed
+	return slim, nil
 }
 
 func (s *Source) request(options *metav1.ListOptions) *rest.Request {
