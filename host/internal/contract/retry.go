@@ -95,6 +95,9 @@ func (p Pauses) Fail(item *v1alpha1.DeployItem, deletion bool, e Error, random f
 	}
 	at := now.Add(p.after(failures, random)).UTC().Truncate(time.Second)
 	message := fmt.Sprintf(messagePlanned, failures+1, at.Format(time.RFC3339))
+	if e.Held != (Held{}) {
+		message += fmt.Sprintf(messageOrGone, e.Held.By)
+	}
 	if malformed != nil {
 		message += "; " + malformed.Error()
 	}

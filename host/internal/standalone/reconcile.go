@@ -55,7 +55,9 @@ func (s *Setter) decide(item *v1alpha1.DeployItem) decision {
 	if !s.serves(item.Spec.Type) {
 		return s.decideUnserved(item, now)
 	}
-	d := decide(item, s.memory.see(item, now), s.options, now)
+	k := s.memory.see(item, now)
+	k.repaired = k.repaired || s.holderGone(item)
+	d := decide(item, k, s.options, now)
 	if d.need == needNothing && !(annotated(item) && conditionsFit(item)) {
 		d.need = needNotes
 	}
@@ -81,9 +83,16 @@ func (s *Setter) decideUnserved(item *v1alpha1.DeployItem, now time.Time) decisi
 	return decision{need: needUnserved}
 }
 
+// holderGone reports whether the item that held what this one needs does not exist any more.
+func (s *Setter) holderGone(item *v1alpha1.DeployItem) bool {
+	by := contract.HeldOf(item).By
+	return by.Name != "" &&
+		apierrors.IsNotFound(s.cache.Get(context.Background(), by, &v1alpha1.DeployItem{}, client.UnsafeDisableDeepCopy))
+}
+
 // isIdle reports whether an item needs nothing before its next change, with or without a plugin for its type.
 func (s *Setter) isIdle(item *v1alpha1.DeployItem) bool {
-	k := known{repaired: s.memory.isRepaired(client.ObjectKeyFromObject(item))}
+	k := known{repaired: s.memory.isRepaired(client.ObjectKeyFromObject(item)) || s.holderGone(item)}
 	return annotated(item) && item.Annotations[v1alpha1.OperationAnnotation] == "" && conditionsFit(item) &&
 		decide(item, k, s.options, s.clock.Now()) == decision{need: needNothing}
 }

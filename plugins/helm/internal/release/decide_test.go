@@ -203,13 +203,20 @@ func TestDecideRemoval(t *testing.T) {
 		is      state
 		history []Revision
 		claimed bool
+		heir    string
 		want    Action
 	}{
-		"none":              {is: absent, reason: "it is gone", want: Nothing},
-		"ours":              {is: owned, reason: "it goes with its item", history: []Revision{revision(1, StatusDeployed, us, input)}, want: Uninstall},
-		"ours, changed":     {is: owned, reason: "whoever has upgraded it", history: []Revision{revision(2, StatusDeployed, us, "")}, want: Uninstall},
-		"ours, failed":      {is: owned, reason: "so that nothing is left", history: []Revision{revision(1, StatusFailed, us, input)}, want: Uninstall},
-		"ours, interrupted": {is: owned, reason: "nobody works on it", history: []Revision{revision(1, StatusPendingInstall, us, input)}, want: Uninstall},
+		// Rule (helm.md#deletion): A release that a living item with the same chart needs goes to that one.
+		"for an heir":                 {is: claimed, reason: "no outage", history: []Revision{revision(1, StatusDeployed, us, input)}, heir: another, want: Bequeath},
+		"failed, for an heir":         {is: claimed, reason: "its objects are at work", history: []Revision{revision(1, StatusDeployed, us, input), revision(2, StatusFailed, us, input)}, heir: another, want: Bequeath},
+		"never deployed, for an heir": {is: owned, reason: "there is nothing to keep", history: []Revision{revision(1, StatusFailed, us, input)}, heir: another, want: Uninstall},
+		"half removed, for an heir":   {is: owned, reason: "half of it is gone", history: []Revision{revision(1, StatusSuperseded, us, input), revision(2, StatusUninstalling, us, input)}, heir: another, want: Uninstall},
+		"of another, for an heir":     {is: foreign, reason: "it is not the item's", history: []Revision{revision(1, StatusDeployed, another, input)}, heir: another, want: Leave},
+		"none":                        {is: absent, reason: "it is gone", want: Nothing},
+		"ours":                        {is: owned, reason: "it goes with its item", history: []Revision{revision(1, StatusDeployed, us, input)}, want: Uninstall},
+		"ours, changed":               {is: owned, reason: "whoever has upgraded it", history: []Revision{revision(2, StatusDeployed, us, "")}, want: Uninstall},
+		"ours, failed":                {is: owned, reason: "so that nothing is left", history: []Revision{revision(1, StatusFailed, us, input)}, want: Uninstall},
+		"ours, interrupted":           {is: owned, reason: "nobody works on it", history: []Revision{revision(1, StatusPendingInstall, us, input)}, want: Uninstall},
 		// Rule (helm.md#recovery): An interrupted deletion is continued.
 		"ours, half removed": {is: owned, reason: "to be continued", history: []Revision{revision(1, StatusUninstalling, us, input)}, want: Uninstall},
 		"ours, uninstalled":  {is: owned, reason: "its history goes, too", history: []Revision{revision(1, StatusUninstalled, us, input)}, want: Uninstall},
@@ -227,7 +234,7 @@ func TestDecideRemoval(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			want := wanted()
-			want.Claimed = c.claimed
+			want.Claimed, want.Heir = c.claimed, c.heir
 			got := DecideRemoval(c.history, want)
 			if is := stateAtRemoval(c.history, want); is != c.is || got.Action != c.want || got.Why == "" {
 				t.Errorf("%s: expected %s: %s, but found %s: %+v", c.reason, c.is, c.want, is, got)
@@ -243,6 +250,25 @@ func TestDecideRemoval(t *testing.T) {
 				t.Errorf("%s: expected an end of a wait and of nothing else, but found %+v", c.reason, got)
 			}
 		})
+	}
+}
+
+// TestBequeathed: the heir finds a release of its own, and learns once from whom it is. A release of another item names
+// that one.
+func TestBequeathed(t *testing.T) {
+	t.Parallel()
+	newest := revision(1, StatusDeployed, us, input)
+	newest.Bequeather = another
+	want := wanted()
+	if d := Decide([]Revision{newest}, want); d.Action != Nothing || !strings.Contains(d.TakenFrom, another) || d.HeldBy != "" {
+		t.Errorf("expected an up-to-date release, but found %+v", d)
+	}
+	want.Claimed = true
+	if d := Decide([]Revision{newest}, want); d.TakenFrom != "" {
+		t.Errorf("expected that it is the item's by now, but found %+v", d)
+	}
+	if d := Decide([]Revision{revision(1, StatusDeployed, another, input)}, want); d.Action != Conflict || d.HeldBy != another {
+		t.Errorf("expected the holder, but found %+v", d)
 	}
 }
 

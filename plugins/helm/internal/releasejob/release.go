@@ -92,19 +92,6 @@ func (r *Release) IsMade(ctx context.Context) (bool, error) {
 	return r.Record.Release.Revision > 0 || release.Of(history, r.wantOwner()) == owner.Ours, nil
 }
 
-// blocked returns the reason against any operation on the release, as an error or a wait; nothing for none.
-func (r *Release) blocked(decision release.Decision) (*sdk.Response, error) {
-	switch decision.Action {
-	case release.Conflict:
-		err := sdk.ConfigurationError(reasonReleaseTaken, "release %s: %s", r.name, decision.Why)
-		return r.End(), job.During(stepRelease, err)
-	case release.Wait:
-		return r.Wait(stepRelease, "", []string{decision.Why}, nil), nil
-	default:
-		return nil, nil //nolint:nilnil // see objectjob.Job
-	}
-}
-
 // warnOfInterrupted reports operations without an end.
 func (r *Release) warnOfInterrupted(decision release.Decision) {
 	if len(decision.Interrupted) > 0 {
@@ -124,6 +111,23 @@ type Deployment struct {
 // New returns the call for a configuration and its chart.
 func New(j *helmjob.Job, c *config.Config, archive *chartsource.Archive) *Deployment {
 	return &Deployment{Release: Of(j, c.Release), config: c, archive: archive}
+}
+
+// blocked returns the reason against any operation on the release, as an error or a wait; nothing for none.
+func (d *Deployment) blocked(ctx context.Context, decision release.Decision) (*sdk.Response, error) {
+	switch decision.Action {
+	case release.Conflict:
+		err := sdk.ConfigurationError(reasonReleaseTaken, "release %s: %s", d.name, decision.Why)
+		err.Heals = true
+		if decision.HeldBy != "" {
+			err.Held = sdk.Claim{DeployItem: decision.HeldBy, What: d.claim(ctx)}
+		}
+		return d.End(), job.During(stepRelease, err)
+	case release.Wait:
+		return d.Wait(stepRelease, "", []string{decision.Why}, nil), nil
+	default:
+		return nil, nil //nolint:nilnil // see objectjob.Job
+	}
 }
 
 // want returns the wanted release.
