@@ -12,8 +12,7 @@ import (
 )
 
 // TestRenamedItem: an item of the same chart has a release before its holder is deleted, without an outage. One of
-// another chart gets it anew.
-// Rule (helm.md#deletion): A release that a living item with the same chart needs goes to that one.
+// another chart has no claim.
 func TestRenamedItem(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
