@@ -67,6 +67,18 @@ func AskedFor(item *v1alpha1.DeployItem) bool {
 	})
 }
 
+// ConditionNextTry is, during a job, False if the job is another try after a failure of the unchanged item, set by a host
+// without a Landscaper.
+const ConditionNextTry v1alpha1.ConditionType = "NextTry"
+
+// IsTry reports whether the job of an item is another try after a failure; see ConditionNextTry. What the failed job has
+// done counts, as in another call of one job.
+func IsTry(item *v1alpha1.DeployItem) bool {
+	return slices.ContainsFunc(item.Status.Conditions, func(c v1alpha1.Condition) bool {
+		return c.Type == ConditionNextTry && c.Status == v1alpha1.ConditionFalse
+	})
+}
+
 // Result is a hook function's opinion about the reconcile flow. A nil Result is no opinion; the zero value is one, and
 // enforces for the two checks. Aggregate makes one of the results of several functions.
 type Result struct {

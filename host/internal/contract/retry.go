@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 const (
@@ -21,8 +22,8 @@ const (
 // The conditions of standalone mode.
 const (
 	// ConditionNextTry: True after a failed job with another one planned; the message has its time. False while that job
-	// is under way. Absent for all other items.
-	ConditionNextTry v1alpha1.ConditionType = "NextTry"
+	// is under way; deployers see it by hook.IsTry. Absent for all other items.
+	ConditionNextTry = hook.ConditionNextTry
 	// ConditionPaused: True for an item with PausedAnnotation; absent for all others.
 	ConditionPaused v1alpha1.ConditionType = "Paused"
 )

@@ -48,6 +48,8 @@ type Want struct {
 	Input string
 	// Job is the digest of the job, see Input; empty for any job.
 	Job string
+	// Again: the job is another try of failed ones of the unchanged item, whose attempts count as its own.
+	Again bool
 	// Children is the digest of the objects in place of the rendered ones; empty for none. With AnyChildren it does not
 	// matter.
 	Children    string

@@ -301,6 +301,11 @@ func TestRetryOf(t *testing.T) {
 			if got := Decide(c.history, want).Retry; got != c.want {
 				t.Errorf("expected that revision %d is made again, but found %d", c.want, got)
 			}
+			// Rule (helm.md#recovery): A next try of a failed job goes on with the attempt of that job.
+			want.Again, want.Job = true, "another try"
+			if got := Decide(c.history, want).Retry; c.want != 0 && got != c.want {
+				t.Errorf("in another try: expected that revision %d is made again, but found %d", c.want, got)
+			}
 		})
 	}
 }

@@ -206,14 +206,17 @@ func (r Revision) isMadeFor(want Want) bool {
 
 // isAttemptAt reports whether the revision is a failed or interrupted attempt of the wanted job at its input.
 func (r Revision) isAttemptAt(want Want) bool {
-	return want.Job != "" && r.Job == want.Job && r.Input == want.Input &&
+	return want.counts(r.Job) && r.Input == want.Input &&
 		r.Status != StatusDeployed && r.Status != StatusUninstalled && r.Status != StatusSuperseded
 }
+
+// counts reports whether a revision of a job counts as one of the wanted job.
+func (w Want) counts(job string) bool { return w.Again || w.Job != "" && w.Job == job }
 
 // attemptAt returns the last attempt of the wanted job; the zero value for none.
 func attemptAt(history []Revision, want Want) Revision {
 	last := Newest(history)
-	if len(history) > 1 && last.isMadeFor(want) && last.Input == RolledBack && last.Job == want.Job {
+	if len(history) > 1 && last.isMadeFor(want) && last.Input == RolledBack && want.counts(last.Job) {
 		last = history[len(history)-2]
 	}
 	if !last.isAttemptAt(want) {

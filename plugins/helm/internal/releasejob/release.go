@@ -14,6 +14,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 // The steps of a job beside those of packages objectjob and helmjob, for its progress and errors.
@@ -134,7 +135,7 @@ func (d *Deployment) blocked(ctx context.Context, decision release.Decision) (*s
 func (d *Deployment) want() release.Want {
 	want := d.wantOwner()
 	want.Input, want.TakeOwnership = release.Input([]byte(d.archive.Digest), d.config.Values), d.config.TakeOwnership
-	want.Job = release.Input([]byte(d.Request.JobID))
+	want.Job, want.Again = release.Input([]byte(d.Request.JobID)), hook.IsTry(d.Request.DeployItem)
 	if d.Request.Children != nil {
 		var parts [][]byte
 		for _, child := range d.Request.Children {
