@@ -67,7 +67,10 @@ func TestFailedToWire(t *testing.T) {
 			Codes: []string{"ERR_CONFIGURATION_PROBLEM"}, Operation: "Delete", Reason: "Wrong", Message: "spec.config.a: plain",
 		}},
 		"healing, held by another": {
-			errors.Join(&Error{Codes: ConfigurationError("", "").Codes, Reason: "Taken", Held: Claim{DeployItem: "shop.old", What: "it"}},
+			errors.Join(
+				&Error{
+					Codes: ConfigurationError("", "").Codes, Reason: "Taken", Held: Claim{DeployItem: "shop.old", What: "it"},
+				},
 				&Error{Codes: ConfigurationError("", "").Codes, Heals: true}, plain),
 			&deployerv1.Error{
 				Codes: []string{"ERR_CONFIGURATION_PROBLEM"}, Operation: "Delete", Reason: "Taken", Message: "Taken\n\nplain",

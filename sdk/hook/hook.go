@@ -67,12 +67,12 @@ func AskedFor(item *v1alpha1.DeployItem) bool {
 	})
 }
 
-// ConditionNextTry is, during a job, False if the job is another try after a failure of the unchanged item, set by a host
-// without a Landscaper.
+// ConditionNextTry is, during a job, False if the job is another try after a failure of the unchanged item, set by a
+// host without a Landscaper.
 const ConditionNextTry v1alpha1.ConditionType = "NextTry"
 
-// IsTry reports whether the job of an item is another try after a failure; see ConditionNextTry. What the failed job has
-// done counts, as in another call of one job.
+// IsTry reports whether the job of an item is another try after a failure; see ConditionNextTry. What the failed job
+// has done counts, as in another call of one job.
 func IsTry(item *v1alpha1.DeployItem) bool {
 	return slices.ContainsFunc(item.Status.Conditions, func(c v1alpha1.Condition) bool {
 		return c.Type == ConditionNextTry && c.Status == v1alpha1.ConditionFalse

@@ -10,7 +10,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// ConditionHeld: True while another item holds what this one needs, by its last job, where there is no Landscaper;
+// ConditionHeld is True while another item holds what this one needs, by its last job, where there is no Landscaper;
 // absent for all others. The message names both.
 const ConditionHeld v1alpha1.ConditionType = "Held"
 

@@ -12,7 +12,9 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-var held = contract.Held{By: types.NamespacedName{Namespace: "shop", Name: "old.web"}, What: "release shop/web of chart web"}
+var held = contract.Held{
+	By: types.NamespacedName{Namespace: "shop", Name: "old.web"}, What: "release shop/web of chart web",
+}
 
 // Rule (deploy-items.md#items-that-need-the-same): A failed item says which other item holds what it needs, and that it
 // is tried again when that one is gone.
@@ -40,7 +42,8 @@ func TestHeld(t *testing.T) {
 	}
 	item = newItem(begun)
 	contract.WaitForHolder(item, held, noon)
-	if contract.HeldOf(item) != held || !strings.Contains(contract.WaitingFor(item), "deploy item shop/old.web to be gone") {
+	if contract.HeldOf(item) != held ||
+		!strings.Contains(contract.WaitingFor(item), "deploy item shop/old.web to be gone") {
 		t.Errorf("the wait is not shown: %+v", item.Status.Conditions)
 	}
 	if pauses.Fail(item, false, contract.Error{Reason: "Other"}, 0, noon); contract.HeldOf(item) != (contract.Held{}) {
