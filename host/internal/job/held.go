@@ -63,7 +63,7 @@ func (w *work) claims() (claims []sdk.Claim) {
 			claims = append(claims, sdk.Claim{DeployItem: mark.ValueOf(item.Namespace, item.Name), What: what})
 		}
 	})
-	if err != nil { // what nobody is known to need is removed
+	if err != nil { // without a known claim the plugin removes all
 		w.log.Error("the claims of other deploy items are not known", "error", err.Error())
 	}
 	slices.SortFunc(claims, func(a, b sdk.Claim) int { return cmp.Compare(a.DeployItem, b.DeployItem) })

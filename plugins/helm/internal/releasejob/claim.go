@@ -9,6 +9,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helmjob"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
+	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 )
 
@@ -17,11 +18,29 @@ func claimOn(name helm.Release, chart string) string {
 	return fmt.Sprintf("release %s of chart %s", name, chart)
 }
 
+// blocked returns the reason against any operation on the release, as an error or a wait; nothing for none.
+func (d *Deployment) blocked(ctx context.Context, decision release.Decision) (*sdk.Response, error) {
+	switch decision.Action {
+	case release.Conflict:
+		err := sdk.ConfigurationError(reasonReleaseTaken, "release %s: %s", d.name, decision.Why)
+		err.Heals = true
+		if decision.HeldBy != "" {
+			err.Held = sdk.Claim{DeployItem: decision.HeldBy, What: d.claim(ctx)}
+		}
+		return d.End(), job.During(stepRelease, err)
+	case release.Wait:
+		return d.Wait(stepRelease, "", []string{decision.Why}, nil), nil
+	default:
+		return nil, nil //nolint:nilnil // see objectjob.Job
+	}
+}
+
 // claim returns the claim of the item to the release of another one. The holder may hand the release over before the
 // next job, so the release is recorded. An item with a former release, or a chart that cannot be read, has no claim.
 func (d *Deployment) claim(ctx context.Context) string {
 	result, err := d.Values(ctx, helmjob.StepChart, d.config, d.archive)
-	if err != nil || d.former() != nil {
+	recorded := d.Record.ReleaseName()
+	if err != nil || recorded != (helm.Release{}) && recorded != d.name {
 		return "release " + d.name.String()
 	}
 	if d.Record.Release == nil {
@@ -50,14 +69,13 @@ func (r *Release) heir(ctx context.Context, history []release.Revision) (string,
 	return "", nil
 }
 
-// handOver makes the release that of the heir, and forgets it.
-func (r *Release) handOver(ctx context.Context, history []release.Revision, want release.Want, why string) error {
+// handOver makes the release that of the heir.
+func (r *Release) handOver(ctx context.Context, history []release.Revision, want release.Want) error {
 	if err := r.Request.PickUp(ctx); err != nil {
 		return err
 	}
 	if err := release.HandOver(ctx, r.Client, r.name, history, want); err != nil {
 		return job.During(stepUninstall, err)
 	}
-	r.leaveIt(why)
 	return nil
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
-	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
@@ -112,23 +111,6 @@ type Deployment struct {
 // New returns the call for a configuration and its chart.
 func New(j *helmjob.Job, c *config.Config, archive *chartsource.Archive) *Deployment {
 	return &Deployment{Release: Of(j, c.Release), config: c, archive: archive}
-}
-
-// blocked returns the reason against any operation on the release, as an error or a wait; nothing for none.
-func (d *Deployment) blocked(ctx context.Context, decision release.Decision) (*sdk.Response, error) {
-	switch decision.Action {
-	case release.Conflict:
-		err := sdk.ConfigurationError(reasonReleaseTaken, "release %s: %s", d.name, decision.Why)
-		err.Heals = true
-		if decision.HeldBy != "" {
-			err.Held = sdk.Claim{DeployItem: decision.HeldBy, What: d.claim(ctx)}
-		}
-		return d.End(), job.During(stepRelease, err)
-	case release.Wait:
-		return d.Wait(stepRelease, "", []string{decision.Why}, nil), nil
-	default:
-		return nil, nil //nolint:nilnil // see objectjob.Job
-	}
 }
 
 // want returns the wanted release.

@@ -60,9 +60,10 @@ func (r *Release) Uninstall(ctx context.Context, options helm.Options) (*sdk.Res
 		r.leaveIt(decision.Why)
 		return nil, nil //nolint:nilnil // see objectjob.Job
 	case release.Bequeath:
-		if err := r.handOver(ctx, history, want, decision.Why); err != nil {
+		if err := r.handOver(ctx, history, want); err != nil {
 			return r.End(), err
 		}
+		r.leaveIt(decision.Why)
 		return nil, nil //nolint:nilnil // see objectjob.Job
 	case release.Wait:
 		return r.Wait(stepUninstall, "", []string{decision.Why}, nil), nil
