@@ -55,6 +55,21 @@ type Error struct {
 	// RetryAfter is the least pause before the next try, such as from the target. The host bounds it by a minute.
 	// Zero leaves the pause to the host.
 	RetryAfter time.Duration
+	// Heals: the cause may end without a change of the deploy item although the codes end the job, such as a policy that
+	// rejects an object. A host without a Landscaper sets another job after a pause. Without codes it has no effect.
+	Heals bool
+	// Held is what the deploy item needs and another one of this control plane holds; the zero value for nothing. With it
+	// the error heals. A host without a Landscaper waits for the other one if that is being deleted, and sets another job
+	// when it is gone.
+	Held Claim
+}
+
+// Claim is something on the target that one deploy item holds and another one needs.
+type Claim struct {
+	// DeployItem is the other deploy item, as the value of the label mark.DeployItem of its objects.
+	DeployItem string
+	// What they share, for users and for a comparison by the plugin, such as "release shop/web of chart web".
+	What string
 }
 
 // Error returns the text of Err.
@@ -97,6 +112,25 @@ func Codes(err error) []v1alpha1.ErrorCode {
 		}
 	})
 	return codes
+}
+
+// heals reports whether each Error in the tree of err that ends the job heals, and there is one.
+func heals(err error) bool {
+	ending, healing := 0, 0
+	walk(err, func(e *Error) {
+		if slices.ContainsFunc(e.Codes, endsJob) {
+			ending++
+			if e.Heals || e.Held != (Claim{}) {
+				healing++
+			}
+		}
+	})
+	return ending > 0 && ending == healing
+}
+
+// endsJob reports whether an error with this code ends the job.
+func endsJob(code v1alpha1.ErrorCode) bool {
+	return code.Unrecoverable() || code == v1alpha1.ErrorNoRetry
 }
 
 // walk visits the Errors in the tree of err, inner ones before outer ones.

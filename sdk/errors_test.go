@@ -66,6 +66,23 @@ func TestFailedToWire(t *testing.T) {
 		"a user's mistake": {ConfigurationError("Wrong", "spec.config.a: %w", coded(plain)), &deployerv1.Error{
 			Codes: []string{"ERR_CONFIGURATION_PROBLEM"}, Operation: "Delete", Reason: "Wrong", Message: "spec.config.a: plain",
 		}},
+		"healing, held by another": {
+			errors.Join(
+				&Error{
+					Codes: ConfigurationError("", "").Codes, Reason: "Taken", Held: Claim{DeployItem: "shop.old", What: "it"},
+				},
+				&Error{Codes: ConfigurationError("", "").Codes, Heals: true}, plain),
+			&deployerv1.Error{
+				Codes: []string{"ERR_CONFIGURATION_PROBLEM"}, Operation: "Delete", Reason: "Taken", Message: "Taken\n\nplain",
+				Heals: true, Held: &deployerv1.Claim{DeployItem: "shop.old", What: "it"},
+			},
+		},
+		"healing in part": {
+			errors.Join(&Error{Codes: ConfigurationError("", "").Codes, Reason: "a", Heals: true}, ConfigurationError("b", "b")),
+			&deployerv1.Error{
+				Codes: []string{"ERR_CONFIGURATION_PROBLEM"}, Operation: "Delete", Reason: "a", Message: "a\nb",
+			},
+		},
 		"no text": {&Error{Reason: "Broken"}, &deployerv1.Error{Operation: "Delete", Reason: "Broken", Message: "Broken"}},
 	} {
 		want := &deployerv1.Failed{Errors: []*deployerv1.Error{tc.want}}

@@ -42,6 +42,9 @@ type Request struct {
 	JobID string
 	// Children replace the desired objects of a Renderer; nil if they are unchanged.
 	Children []Child
+	// Claims are, in a Delete, what living deploy items of the same type and Target need of what this one holds, by the
+	// Held of their errors. The deployer may hand it over to the first one instead of removing it.
+	Claims []Claim
 	// Log arrives in the host with its level and fields, and with the plugin, the deploy item and the job added.
 	Log *slog.Logger
 

@@ -238,9 +238,12 @@ func newRequest(start *deployerv1.Start) (*Request, error) {
 		Installation: start.GetInstallation(),
 		JobID:        start.GetJobId(),
 		Children:     childrenFromWire(start.GetChildren()),
-		Credentials:  credentialsFromWire(start.GetCredentials()),
-		OCMConfig:    ocmConfigFromWire(start.GetOcmConfig()),
-		HostCluster:  hostClusterFromWire(start.GetHostCluster()),
+		Claims: wire.Each(start.GetClaims(), func(c *deployerv1.Claim) Claim {
+			return Claim{DeployItem: c.GetDeployItem(), What: c.GetWhat()}
+		}),
+		Credentials: credentialsFromWire(start.GetCredentials()),
+		OCMConfig:   ocmConfigFromWire(start.GetOcmConfig()),
+		HostCluster: hostClusterFromWire(start.GetHostCluster()),
 	}, nil
 }
 
@@ -341,11 +344,15 @@ func errorToWire(operation, reason string, err error) *deployerv1.Error {
 		Operation: cmp.Or(outermost.Operation, operation),
 		Reason:    cmp.Or(outermost.Reason, reason),
 		Message:   err.Error(),
+		Heals:     heals(err),
 	}
 	walk(err, func(e *Error) {
 		out.TargetSilent = out.GetTargetSilent() || e.TargetSilent
 		if e.RetryAfter > out.GetRetryAfter().AsDuration() {
 			out.RetryAfter = durationpb.New(e.RetryAfter)
+		}
+		if e.Held != (Claim{}) {
+			out.Held = &deployerv1.Claim{DeployItem: e.Held.DeployItem, What: e.Held.What}
 		}
 	})
 	if os.Getenv(handshake.ConfinedEnv) != "" && errors.Is(err, fs.ErrPermission) {

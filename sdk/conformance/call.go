@@ -49,6 +49,8 @@ type Call struct {
 	JobID string
 	// Children replace the desired objects of the deployer; nil leaves them.
 	Children []sdk.Child
+	// Claims of other items on what the item holds, for a deletion.
+	Claims []sdk.Claim
 
 	// OnSave answers a provider status: an error means that it was not saved. nil saves all. A deployer must not take
 	// the steps that depend on a provider status without saving it. For a plugin with sdk.LatePickUp a job is not
@@ -99,7 +101,7 @@ func (c *Call) question() (*deployerv1.Start, error) {
 		return nil, errors.New("the call has no deploy item")
 	}
 	in := hostside.Call{
-		DeployItem: c.DeployItem, JobID: cmp.Or(c.JobID, c.DeployItem.Status.JobID), Children: c.Children,
+		DeployItem: c.DeployItem, JobID: cmp.Or(c.JobID, c.DeployItem.Status.JobID), Children: c.Children, Claims: c.Claims,
 		Context: cmp.Or(c.Context, &v1alpha1.Context{}), Credentials: c.Credentials, OCMConfig: c.OCMConfig,
 		HostCluster: c.HostCluster, Installation: c.Installation,
 	}

@@ -68,6 +68,10 @@ type Error struct {
 	Reason string
 	// Message is a sentence for people.
 	Message string
+	// Heals: the cause may end without a change of the deploy item although the codes end the job.
+	Heals bool
+	// Held is what the deploy item needs and another one holds; the zero value for nothing.
+	Held sdk.Claim
 }
 
 // Error returns everything there is in one line.
@@ -128,7 +132,9 @@ func names[Name ~string](in []string) []Name {
 func failedOf(errs []hostside.Error) *Failed { return &Failed{Errors: wire.Each(errs, errorOf)} }
 
 func errorOf(e hostside.Error) Error {
-	return Error{Codes: e.Codes, Operation: e.Operation, Reason: e.Reason, Message: e.Message}
+	return Error{
+		Codes: e.Codes, Operation: e.Operation, Reason: e.Reason, Message: e.Message, Heals: e.Heals, Held: e.Held,
+	}
 }
 
 // take adds the end of a call with a result.

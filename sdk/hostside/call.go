@@ -20,6 +20,8 @@ type Call struct {
 	JobID      string
 	// Children replace the desired objects of the plugin; nil keeps them.
 	Children []sdk.Child
+	// Claims of other items on what this one holds, for a deletion.
+	Claims []sdk.Claim
 
 	// Target of the item, or nil.
 	Target *v1alpha1.ResolvedTarget
@@ -44,6 +46,9 @@ func (c *Call) Start(separate bool) (*deployerv1.Start, error) {
 		OcmConfig:    ocmConfigToWire(c.OCMConfig),
 		HostCluster:  HostCluster(c.HostCluster),
 		Installation: c.Installation,
+		Claims: wire.Each(c.Claims, func(c sdk.Claim) *deployerv1.Claim {
+			return &deployerv1.Claim{DeployItem: c.DeployItem, What: c.What}
+		}),
 	}
 	item := *c.DeployItem
 	if separate {

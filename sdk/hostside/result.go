@@ -35,6 +35,10 @@ type Error struct {
 	TargetSilent bool
 	// RetryAfter is the least pause before the next try; zero for any.
 	RetryAfter time.Duration
+	// Heals: the cause may end without a change of the item although the codes end the job.
+	Heals bool
+	// Held is what the item needs and another one holds; the zero value for nothing.
+	Held sdk.Claim
 }
 
 // Error returns the message.
@@ -95,6 +99,8 @@ func readError(in *deployerv1.Error) Error {
 		Message:      Bounded(in.GetMessage()),
 		TargetSilent: in.GetTargetSilent(),
 		RetryAfter:   in.GetRetryAfter().AsDuration(),
+		Heals:        in.GetHeals(),
+		Held:         sdk.Claim{DeployItem: name(in.GetHeld().GetDeployItem()), What: name(in.GetHeld().GetWhat())},
 	}
 }
 

@@ -132,8 +132,8 @@ type Timeouts struct {
 	Lease Duration `json:"lease"`
 }
 
-// ContinuousReconcile bounds the jobs started by a ShouldReconcile hook, such as a schedule, and starts jobs of DeployItems
-// without one.
+// ContinuousReconcile bounds the jobs started by a ShouldReconcile hook, such as a schedule, and starts jobs of
+// DeployItems without one.
 type ContinuousReconcile struct {
 	// MinimumInterval is the least time between the beginnings of two such jobs of an item, 1s to 24h. Defaults to 10s.
 	MinimumInterval Duration `json:"minimumInterval"`

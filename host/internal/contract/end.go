@@ -19,7 +19,7 @@ func FinishUnchanged(item *v1alpha1.DeployItem, deployer v1alpha1.DeployerInform
 func Succeed(item *v1alpha1.DeployItem, now time.Time) {
 	finish(item, v1alpha1.DeployItemPhaseSucceeded, now)
 	item.Status.LastError = nil
-	removeConditions(&item.Status, ConditionStalled, ConditionPluginCrashes)
+	removeConditions(&item.Status, ConditionStalled, ConditionPluginCrashes, ConditionHeld)
 	if c := condition(&item.Status, ConditionHookAnswered); c != nil && c.Status != v1alpha1.ConditionTrue {
 		// An earlier failure of the hook did not matter in the end.
 		removeConditions(&item.Status, ConditionHookAnswered)
@@ -51,6 +51,7 @@ func Fail(item *v1alpha1.DeployItem, deletion bool, e Error, now time.Time) {
 	RecordError(item, e, now)
 	finish(item, failedPhase(deletion), now)
 	setCondition(&item.Status, ConditionStalled, v1alpha1.ConditionTrue, e.Reason, e.Message, now, e.Codes...)
+	setHeld(&item.Status, e.Held, now)
 }
 
 // EndReplaced fails a running job that was replaced by a finished one, whose phase must be final. Setting the job again

@@ -64,6 +64,8 @@ type Error struct {
 	Terminal bool
 	// Heals: the next job can succeed without a change of the item, regardless of the codes.
 	Heals bool
+	// Held is what the item needs and another one holds, without a Landscaper; the zero value for nothing.
+	Held Held
 	// RetryAfter is the least pause before the next try; zero for any.
 	RetryAfter time.Duration
 	// Plugin is the name of the plugin with the failed hook; empty for other errors.

@@ -13,6 +13,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
+// The annotations of users for standalone mode.
 const (
 	// PausedAnnotation, with the value "true", keeps an item from jobs without a request by its user, where there is no
 	// Landscaper. A running job and a deletion go on.
@@ -107,6 +108,9 @@ func (p Pauses) Fail(item *v1alpha1.DeployItem, deletion bool, e Error, random f
 	}
 	at := now.Add(p.after(failed.Number, random)).UTC().Truncate(time.Second)
 	message := fmt.Sprintf(messagePlanned, failed.Number+1, failed.Job, at.Format(time.RFC3339))
+	if e.Held != (Held{}) {
+		message += fmt.Sprintf(messageOrGone, e.Held.By)
+	}
 	if malformed != nil {
 		message += "; " + malformed.Error()
 	}

@@ -98,7 +98,8 @@ func newController(mgr manager.Manager, plugins intake.Plugins, options Options)
 	}
 	c.rules = rules(options, c.clock)
 	c.router = intake.NewRouter(intake.Options{
-		Plugins: plugins, Locks: c.locks, Memory: c.memory, Items: options.Items, Rules: c.rules, Log: options.Log,
+		Plugins: plugins, Locks: c.locks, Memory: c.memory, Items: options.Items, Rules: c.rules,
+		Repaired: options.Repaired, Log: options.Log,
 	})
 	c.targets = target.NewResolver(mgr.GetCache(), mgr.GetAPIReader(), target.Options{
 		Tokens: mgr.GetClient(), Cluster: mgr.GetConfig(),

@@ -76,6 +76,9 @@ func newReconciler(p parts) *reconciler {
 			Standalone: p.options.Standalone, Pauses: p.options.Pauses,
 		},
 	}
+	if p.options.Standalone && p.options.Items != nil {
+		r.jobs.Holders = p.options.Items
+	}
 	return r
 }
 

@@ -79,7 +79,7 @@ func (r *References) handler(ctx context.Context, kind string) toolscache.Resour
 		},
 		UpdateFunc: func(before, obj any) {
 			content := contentChanged(before, obj)
-			if kind == kindSecret && !(content && r.Repaired != nil) {
+			if kind == kindSecret && (!content || r.Repaired == nil) {
 				return // most are not of Targets, and a job that waits for the content is retried
 			}
 			handle(obj, content)

@@ -57,14 +57,16 @@ type Router struct {
 	unserved map[v1alpha1.DeployItemType]bool
 }
 
-// Options of a Router. All are required.
+// Options of a Router. All but Repaired are required.
 type Options struct {
 	Plugins Plugins
 	Locks   Locks
 	Memory  *itemstate.Memory
 	Items   *itemcache.Source
 	Rules   contract.Rules
-	Log     *slog.Logger
+	// Repaired is called with items for which an obstacle is gone; nil for no call.
+	Repaired func(items []types.NamespacedName)
+	Log      *slog.Logger
 }
 
 var (
@@ -92,7 +94,7 @@ func (r *Router) OnUpdate(_, obj any) {
 	}
 }
 
-// OnDelete forgets a deleted item.
+// OnDelete forgets a deleted item. Items that need what it has held go on.
 func (r *Router) OnDelete(obj any) {
 	if unknown, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		obj = unknown.Obj
@@ -103,6 +105,25 @@ func (r *Router) OnDelete(obj any) {
 		r.Memory.ForgetGone(key, item.UID)
 		// A reconcile under way may remember the item again; the next one forgets it.
 		r.route(item, PriorityPoll)
+		r.holderGone(key)
+	}
+}
+
+// holderGone has the items reconciled that need what a deleted item has held.
+func (r *Router) holderGone(holder types.NamespacedName) {
+	var needing []types.NamespacedName
+	err := r.Items.Users(itemcache.KindHolder, holder, func(item *v1alpha1.DeployItem) {
+		needing = append(needing, client.ObjectKeyFromObject(item))
+	})
+	if err != nil {
+		r.Log.Error("items do not go on at once after the end of another one", "deployitem", holder, "error", err.Error())
+	}
+	if len(needing) == 0 {
+		return
+	}
+	r.wakeFailing(needing)
+	if r.Repaired != nil {
+		r.Repaired(needing)
 	}
 }
 

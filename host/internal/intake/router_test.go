@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -221,6 +222,27 @@ func TestChangeReachesItsUsers(t *testing.T) {
 		intake.Handler(t.Context(), references, tc.kind).OnUpdate(changed, changed)
 		expect(t, name, r.one, tc.want...)
 		expect(t, name+": jobs with an error", r.two, tc.want...)
+	}
+}
+
+// TestHolderGone: after the end of an item those that need what it has held go on.
+func TestHolderGone(t *testing.T) {
+	r := newRouted(t, true)
+	holder, needing := typedItem("holder", "one"), typedItem("needing", "one")
+	contract.Fail(needing, false, contract.Error{Held: contract.Held{
+		By: client.ObjectKeyFromObject(holder), What: "release a",
+	}}, noon)
+	r.cached(itemcache.Slim(needing), itemcache.Slim(typedItem("other", "one")))
+	r.Memory.Requeue(needing, itemstate.Entry{Job: itemstate.Job{Plugin: "two", Progress: job.Progress{Retries: 1}}}, noon)
+	var repaired []types.NamespacedName
+	r.Repaired = func(items []types.NamespacedName) { repaired = items }
+	r.OnDelete(holder)
+	expect(t, "jobs that wait", r.two, "needing")
+	if len(repaired) != 1 || repaired[0].Name != "needing" {
+		t.Errorf("failed items: found %v", repaired)
+	}
+	if got := r.Items.Marked("ns.needing"); got == nil || got.Name != "needing" || r.Items.Marked("ns.missing") != nil {
+		t.Errorf("found by its mark: %v", got)
 	}
 }
 

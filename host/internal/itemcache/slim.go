@@ -87,7 +87,8 @@ func slimStatus(slim *v1alpha1.DeployItem, status v1alpha1.DeployItemStatus) v1a
 	return slim.Status
 }
 
-// withoutErrorTexts returns the status of an item, of a failed one without the texts of the error: many can fail at once.
+// withoutErrorTexts returns the status of an item, of a failed one without the texts of the error: many can fail at
+// once.
 func withoutErrorTexts(item *v1alpha1.DeployItem) v1alpha1.DeployItemStatus {
 	status := item.Status
 	if !contract.Failed(item) || status.LastError == nil {

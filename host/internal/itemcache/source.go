@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -23,6 +25,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/api/mark"
 )
 
 const (
@@ -92,8 +95,31 @@ func (s *Source) Each(namespace string, f func(*v1alpha1.DeployItem)) error {
 	return s.eachBy(cache.NamespaceIndex, namespace, f)
 }
 
-// Users calls f with each item in the cache whose Target or Context is the object. f must not change the item. The
-// error is that of the cache.
+// Marked returns the item in the cache with this value of mark.DeployItem; nil for none. It must not be changed.
+func (s *Source) Marked(value string) (marked *v1alpha1.DeployItem) {
+	index := s.index.Load()
+	if index == nil {
+		return nil
+	}
+	has := func(item *v1alpha1.DeployItem) bool { return mark.ValueOf(item.Namespace, item.Name) == value }
+	namespace, name, _ := strings.Cut(value, ".")
+	obj, _, _ := index.GetByKey(namespace + "/" + name) // a store has no errors
+	if item, ok := obj.(*v1alpha1.DeployItem); ok && has(item) {
+		return item
+	}
+	if len(value) < validation.LabelValueMaxLength {
+		return nil
+	}
+	s.All(func(item *v1alpha1.DeployItem) { // the value is a part of a longer one with a hash
+		if has(item) {
+			marked = item
+		}
+	})
+	return marked
+}
+
+// Users calls f with each item in the cache whose Target or Context is the object, or that needs what the item of this
+// name holds; see contract.HeldOf. f must not change the item. The error is that of the cache.
 func (s *Source) Users(kind string, object client.ObjectKey, f func(*v1alpha1.DeployItem)) error {
 	return s.eachBy(usersIndex, used(kind, object.Namespace, object.Name), f)
 }
@@ -119,13 +145,14 @@ func each(items []any, f func(*v1alpha1.DeployItem)) {
 	}
 }
 
-// usersIndex finds items by their Target and their Context.
+// usersIndex finds items by their Target, their Context, and the holder of what they need.
 const usersIndex = "users"
 
 // The kinds of objects in usersIndex.
 const (
 	KindTarget  = "Target"
 	KindContext = "Context"
+	KindHolder  = "Holder"
 )
 
 func used(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }
@@ -140,6 +167,9 @@ func usedBy(obj any) ([]string, error) {
 	keys := []string{used(KindContext, item.Namespace, lsContext)}
 	if target != "" {
 		keys = append(keys, used(KindTarget, item.Namespace, target))
+	}
+	if by := contract.HeldOf(item).By; by.Name != "" {
+		keys = append(keys, used(KindHolder, by.Namespace, by.Name))
 	}
 	return keys, nil
 }

@@ -66,7 +66,7 @@ func (p callPhase) callPlugin(
 	if c.DeployItem = p.tenure.View(); c.DeployItem.Generation != generation { // the children are of another spec
 		return nil, itemclient.ErrOutdated
 	}
-	c.PickUpPending = p.tenure.IsPending()
+	c.PickUpPending, c.Claims = p.tenure.IsPending(), p.claims()
 	p.called.begun = true
 	outcome, err := observed{p.Plugin}.Call(ctx, p.operation(), c, o)
 	return outcome, joberror.FromCall(err)

@@ -125,6 +125,7 @@ func (e ending) callTimeout() contract.Error {
 // the object exists; see contract.FailedForMissingReference.
 func (e ending) timeoutError(item *v1alpha1.DeployItem, underWay string) contract.Error {
 	problem := contract.TimeoutError(item, underWay)
+	problem.Held = contract.HeldOf(item)
 	if e.Standalone && underWay == "" && contract.WaitsForReference(item) {
 		problem.Operation = contract.OperationResolve
 	}

@@ -101,7 +101,7 @@ func (e ending) writeOutcome(ctx context.Context, outcome *plugin.Outcome) error
 	case ctx.Err() != nil: // the plugin failed because it was asked to stop
 		return errors.Join(ctx.Err(), e.write(ctx, func(*v1alpha1.DeployItem) {}))
 	default:
-		return e.handleError(ctx, joberror.Join(outcome.Errors))
+		return e.handleErrors(ctx, outcome.Errors)
 	}
 }
 

@@ -41,6 +41,7 @@ type Runner struct {
 	Slots     *slots.Slots
 	HTTPHooks HTTPHooks // nil for none
 	Keeper    Keeper    // nil for none
+	Holders   Holders   // nil beside a Landscaper
 	Events    *itemevents.Recorder
 	Clock     clock.WithTicker
 	Random    func() float64
@@ -100,6 +101,14 @@ type HTTPHooks interface {
 type Keeper interface {
 	// Keep keeps what the deletion of an item reads until the item is gone.
 	Keep(ctx context.Context, used ...client.Object) error
+}
+
+// Holders is an *itemcache.Source. It has the items that hold what others need, and those others.
+type Holders interface {
+	// Marked returns the item with this value of mark.DeployItem; nil for none.
+	Marked(value string) *v1alpha1.DeployItem
+	// Users calls f with each item that uses the object; see itemcache.KindHolder.
+	Users(kind string, object client.ObjectKey, f func(*v1alpha1.DeployItem)) error
 }
 
 // Hooks are the plugin hooks for one item.

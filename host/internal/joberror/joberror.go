@@ -15,6 +15,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/text"
+	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -111,6 +112,9 @@ func Join(errs []plugin.Error) contract.Error {
 	if joined.Reason == "" {
 		joined.Reason = "DeployerError"
 	}
+	ends := func(e plugin.Error) bool { return contract.Error{Codes: e.Codes}.Final() }
+	lasts := func(e plugin.Error) bool { return ends(e) && !e.Heals && e.Held == (sdk.Claim{}) }
+	joined.Heals = slices.ContainsFunc(errs, ends) && !slices.ContainsFunc(errs, lasts)
 	messages := make([]string, 0, len(errs))
 	for _, e := range errs {
 		messages, joined.RetryAfter = append(messages, e.Message), max(joined.RetryAfter, e.RetryAfter)

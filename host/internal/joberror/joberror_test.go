@@ -40,6 +40,15 @@ func TestJoinErrors(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the first names it, all messages are there, and each code once (-want +got):\n%s", diff)
 	}
+	for healing, want := range map[bool]bool{true: true, false: false} {
+		got = Join([]plugin.Error{
+			{Codes: []v1alpha1.ErrorCode{timeout}, Heals: true}, {Message: "no code"},
+			{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry}, Heals: healing},
+		})
+		if got.Heals != want {
+			t.Errorf("all errors that end the job have to heal, but found %t with %t", got.Heals, healing)
+		}
+	}
 	got = Join([]plugin.Error{{Message: "a"}})
 	if diff := cmp.Diff(contract.Error{Reason: "DeployerError", Message: "a"}, got); diff != "" {
 		t.Errorf("the API server takes no event without a reason (-want +got):\n%s", diff)

@@ -30,8 +30,8 @@ const (
 type Class int
 
 // Running jobs and jobs with a preference for this replica are its own: they get slots in the order of their arrival,
-// with a head start for running ones, and behind fresh ones for tries after a failure. Others get a slot if no own job can have it, by the rank of this replica for
-// them, so that idle replicas begin with different ones.
+// with a head start for running ones, and behind fresh ones for tries after a failure. Others get a slot if no own job
+// can have it, by the rank of this replica for them, so that idle replicas begin with different ones.
 const (
 	Running Class = iota
 	Preferred

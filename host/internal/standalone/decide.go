@@ -93,7 +93,7 @@ func isCompared(item *v1alpha1.DeployItem) bool {
 // nextComparison is the first time after now at which an item is compared. Each item has its own part of the interval.
 func nextComparison(uid types.UID, interval time.Duration, now time.Time) time.Time {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(uid))                            // it never fails
+	_, _ = h.Write([]byte(uid))                           // it never fails
 	offset := time.Duration(h.Sum64() % uint64(interval)) //nolint:gosec // it is less than the interval
 	next := now.Truncate(interval).Add(offset)
 	if !next.After(now) {

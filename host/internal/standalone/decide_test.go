@@ -102,8 +102,10 @@ func TestDecide(t *testing.T) {
 		{reason: "a queued job takes the new spec", item: waiting, want: wait(0),
 			change: func(i *v1alpha1.DeployItem) { queued(i); change(i) }},
 
-		{reason: "a failed job is tried again after a pause", item: failed, after: 20 * time.Second, want: wait(40 * time.Second)},
-		{reason: "a failed job is tried again", item: failed, after: time.Minute, want: decision{need: needTry, again: pickup}},
+		{reason: "a failed job is tried again after a pause", item: failed, after: 20 * time.Second,
+			want: wait(40 * time.Second)},
+		{reason: "a failed job is tried again", item: failed, after: time.Minute,
+			want: decision{need: needTry, again: pickup}},
 		{reason: "a repair counts at once", item: failed, known: known{repaired: true}, want: repaired},
 		{reason: "whatever the error was", item: broken, known: known{repaired: true}, want: repaired},
 		{reason: "only a change heals an error of the user", item: broken, after: 24 * time.Hour, want: wait(0)},

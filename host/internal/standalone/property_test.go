@@ -82,7 +82,8 @@ func (w *world) change() {
 }
 
 // TestEachChangeGetsItsJobAndNoMore: whatever happens in whichever order, a job is set only while none of the same
-// spec is under way, none is ended before its time, and once everything is idle, the last job was for the item as it is.
+// spec is under way, none is ended before its time, and once everything is idle, the last job was for the item as it
+// is.
 // Rule (operators-guide.md#install): In standalone mode, each change of an item gets one job, in place of a running job
 // of an earlier spec.
 func TestEachChangeGetsItsJobAndNoMore(t *testing.T) {

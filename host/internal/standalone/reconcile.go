@@ -31,7 +31,7 @@ func (s *Setter) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	} else if err != nil {
 		return reconcile.Result{}, fmt.Errorf("read deploy item in the cache: %w", err)
 	}
-	if d := s.decide(item); d.need == needNothing {
+	if d := s.decide(item); d.need == needNothing { //nolint:contextcheck // the cache answers from memory
 		return reconcile.Result{RequeueAfter: d.again}, nil
 	}
 
@@ -42,7 +42,7 @@ func (s *Setter) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	} else if err != nil {
 		return reconcile.Result{}, fmt.Errorf("read deploy item: %w", err)
 	}
-	d := s.decide(item)
+	d := s.decide(item) //nolint:contextcheck // the cache answers from memory
 	err = s.act(ctx, item, d.need)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return reconcile.Result{RequeueAfter: pause}, nil
@@ -56,8 +56,10 @@ func (s *Setter) decide(item *v1alpha1.DeployItem) decision {
 	if !s.serves(item.Spec.Type) {
 		return s.decideUnserved(item, now)
 	}
-	d := decide(item, s.memory.see(item, s.interval(item), now), s.options, now)
-	if d.need == needNothing && !(annotated(item) && s.conditionsFit(item)) {
+	k := s.memory.see(item, s.interval(item), now)
+	k.repaired = k.repaired || s.holderGone(item)
+	d := decide(item, k, s.options, now)
+	if d.need == needNothing && (!annotated(item) || !s.conditionsFit(item)) {
 		d.need = needNotes
 	}
 	return d
@@ -92,14 +94,22 @@ func releasable(item *v1alpha1.DeployItem) bool {
 	return contract.LeavesBehind(item) && controllerutil.ContainsFinalizer(item, v1alpha1.Finalizer)
 }
 
+// holderGone reports whether the item that held what this one needs does not exist any more.
+func (s *Setter) holderGone(item *v1alpha1.DeployItem) bool {
+	by := contract.HeldOf(item).By
+	return by.Name != "" &&
+		apierrors.IsNotFound(s.cache.Get(context.Background(), by, &v1alpha1.DeployItem{}, client.UnsafeDisableDeepCopy))
+}
+
 // isIdle reports whether an item needs nothing before its next change, with or without a plugin for its type.
 func (s *Setter) isIdle(item *v1alpha1.DeployItem) bool {
 	k := s.memory.recall(item)
+	k.repaired = k.repaired || s.holderGone(item)
 	if k.compare.IsZero() && s.interval(item) > 0 { // it has no time yet
 		k.compare = s.clock.Now().Add(s.options.CompareInterval)
 	}
-	return !k.repaired && annotated(item) && item.Annotations[v1alpha1.OperationAnnotation] == "" && s.conditionsFit(item) &&
-		!releasable(item) &&
+	return !k.repaired && !releasable(item) && annotated(item) &&
+		item.Annotations[v1alpha1.OperationAnnotation] == "" && s.conditionsFit(item) &&
 		decide(item, k, s.options, s.clock.Now()) == decision{need: needNothing}
 }
 

@@ -178,7 +178,7 @@ func (s *Setter) signals() handler.TypedEventHandler[struct{}, reconcile.Request
 				return
 			}
 			for i := range list.Items {
-				if !s.isIdle(&list.Items[i]) {
+				if !s.isIdle(&list.Items[i]) { //nolint:contextcheck // the cache answers from memory
 					addLast(q, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 				}
 			}

@@ -209,3 +209,34 @@ func TestDeployerWritesMeanwhile(t *testing.T) {
 		})
 	}
 }
+
+// Rule (deploy-items.md#items-that-need-the-same): The end of the item that holds what a failed one needs starts a job
+// of the failed one, even if no host was running at that time.
+func TestHolderGone(t *testing.T) {
+	b := newBench(t)
+	holder := &v1alpha1.DeployItem{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "job", Name: "holder"}, Spec: v1alpha1.DeployItemSpec{Type: "other"},
+	}
+	if err := b.admin.Create(t.Context(), holder); err != nil {
+		t.Fatal(err)
+	}
+	b.reconcile()
+	b.pickUp()
+	item := b.read()
+	contract.Fail(item, false, contract.Error{
+		Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem},
+		Held:  contract.Held{By: client.ObjectKeyFromObject(holder), What: "release a"},
+	}, now)
+	if err := b.admin.Status().Update(t.Context(), item); err != nil {
+		t.Fatal(err)
+	}
+	if again := b.reconcile(); again.Status.JobID != item.Status.JobID || !b.isIdle(again) {
+		t.Errorf("the holder is there, but found %+v", again.Status)
+	}
+	if err := b.admin.Delete(t.Context(), holder); err != nil {
+		t.Fatal(err)
+	}
+	if again := b.reconcile(); again.Status.JobID == item.Status.JobID {
+		t.Errorf("expected a job, but found %+v", again.Status)
+	}
+}

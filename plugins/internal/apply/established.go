@@ -24,8 +24,8 @@ func established(o *unstructured.Unstructured) (missing string, err error) {
 	if c, ok := object.ConditionOf(o, "NamesAccepted"); ok && c.Status == "False" {
 		return "", &sdk.Error{
 			Codes:  []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry},
-			Reason: ReasonNamesTaken,
-			Err:    fmt.Errorf("the API server does not accept its names: %s", c.Message),
+			Reason: ReasonNamesTaken, Heals: true,
+			Err: fmt.Errorf("the API server does not accept its names: %s", c.Message),
 		}
 	}
 	return fmt.Sprintf("%s to be established", key), nil

@@ -86,6 +86,6 @@ func immutableField(i *desired.Object, lost, held string, err error) error {
 
 // undecided returns the error about a refused change if it is unknown whether a new object could have it.
 func undecided(refused, unknown error) error {
-	return configurationError(target.ReasonRejected, errors.Join(refused,
+	return target.Rejected(errors.Join(refused,
 		fmt.Errorf("whether a new object could have the change is not known: %w", unknown)))
 }

@@ -60,10 +60,10 @@ func TestChosenBlobs(t *testing.T) {
 	t.Parallel()
 	type choice = func(*component.Manifest) (ocispec.Descriptor, error)
 	var (
-		main             = choice((*component.Manifest).Main)
-		config           = choice((*component.Manifest).ComponentConfig)
-		chart            = choice((*component.Manifest).ChartLayer)
-		blueprint choice = (*component.Manifest).BlueprintLayer
+		main      = (*component.Manifest).Main
+		config    = (*component.Manifest).ComponentConfig
+		chart     = (*component.Manifest).ChartLayer
+		blueprint = (*component.Manifest).BlueprintLayer
 	)
 	manifests := func(list ...object) object { return object{"manifests": list} }
 	layers := func(list ...object) object { return object{"layers": list} }

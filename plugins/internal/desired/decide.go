@@ -142,8 +142,10 @@ func (i *Object) ownerOf(live *unstructured.Unstructured) string {
 // ownedElsewhere is the error about an object of another installation, which may still have it: both control planes
 // would overwrite and delete it in turn. Only the user can know.
 func ownedElsewhere(i *Object, live *unstructured.Unstructured) error {
-	return sdk.ConfigurationError(ReasonOwnedElsewhere,
+	err := sdk.ConfigurationError(ReasonOwnedElsewhere,
 		"it belongs to %s, on another control plane than this deploy item; give the object another name, or, if the "+
 			"other control plane is gone or gives the object up, annotate this deploy item with %s: %q to take it over",
 		i.Owner.Describe(live), owner.TakeOverAnnotation, owner.Mark(live))
+	err.Heals = true
+	return err
 }

@@ -2,7 +2,9 @@ package desired
 
 import (
 	"errors"
+	"strings"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -19,5 +21,13 @@ func Vanished(i *Object) error {
 	}
 	return &sdk.Error{
 		Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry}, Reason: ReasonVanished, Err: errors.New(text),
+		Heals: neverEnds(i.Key),
 	}
+}
+
+// neverEnds reports whether an object is of a kind of Kubernetes that has no end of its own. Such an object vanishes
+// with the deletion of its former owner; another one may have done its work.
+func neverEnds(key object.Key) bool {
+	builtin := !strings.Contains(key.Group, ".") || strings.HasSuffix(key.Group, ".k8s.io")
+	return builtin && key.Group != "batch" && key.Kind != "Pod"
 }

@@ -36,8 +36,9 @@ const (
 // Explain returns err as an *sdk.Error for the target with the given host; nil for nil.
 //
 //   - 401: the credentials are wrong. ERR_UNAUTHORIZED, the job fails.
-//   - 400 and 422: the API server finds the object wrong, and would again. ERR_CONFIGURATION_PROBLEM, the job fails.
-//     The denial of a webhook counts only with one of these reasons, because they mean the same.
+//   - 400 and 422: the API server finds the object wrong. ERR_CONFIGURATION_PROBLEM, the job fails; as a policy may be
+//     the reason, a later one may not. The denial of a webhook counts only with one of these reasons, because they mean
+//     the same.
 //   - everything else may change without a change of the deploy item, such as a kind not served yet, missing
 //     permissions, a missing namespace, a conflict, or an unreachable target. No code, the call is retried.
 //
@@ -66,7 +67,7 @@ func Explain(host string, err error) error {
 	case meta.IsNoMatchError(err):
 		return &sdk.Error{Reason: ReasonUnknownKind, Err: fmt.Errorf("target cluster %s: %w", host, err)}
 	case rejected(err):
-		return sdk.ConfigurationError(ReasonRejected, "%w", err)
+		return Rejected(err)
 	case errors.As(err, &busy):
 		return &sdk.Error{
 			Reason: ReasonBusy, Err: fmt.Errorf("target cluster %s: %w", host, busy), TargetSilent: true, RetryAfter: busy.After,
@@ -108,6 +109,13 @@ func WithWaysOut(err error) error {
 		"%w; fix the Target; if its cluster no longer exists, annotate the deploy item with %s: %q "+
 			"to delete it without its objects",
 		err, v1alpha1.DeleteWithoutUninstallAnnotation, "true")}
+}
+
+// Rejected is the error about an object that the API server finds wrong.
+func Rejected(err error) *sdk.Error {
+	out := sdk.ConfigurationError(ReasonRejected, "%w", err)
+	out.Heals = true
+	return out
 }
 
 // rejected goes by the reason and not by the HTTP status: the denial of a webhook without its own reason has status

@@ -42,6 +42,8 @@ type Call struct {
 	PickUpPending bool
 	// Children replace the desired objects of the plugin's own rendering; nil for no change.
 	Children []sdk.Child
+	// Claims of other items on what this one holds, for a deletion.
+	Claims []sdk.Claim
 }
 
 // ReadNamed reads the credentials and the ConfigMap of the call's Context, as far as a plugin with these capabilities

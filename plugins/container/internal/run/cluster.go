@@ -118,7 +118,7 @@ func (j *Job) explain(place v1alpha1.Place, step string, err error) error {
 	case place.OnTarget:
 		return job.During(step, target.WithWaysOut(target.Explain(j.Request.Target.Name, err)))
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
-		out := sdk.ConfigurationError(target.ReasonRejected, "%w", err)
+		out := target.Rejected(err)
 		out.Operation = step
 		return out
 	default:

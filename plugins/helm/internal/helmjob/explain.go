@@ -16,6 +16,7 @@ func explain(step, host string, failure *helm.Error) error {
 	switch failure.Kind {
 	case helm.ChartInvalid, helm.ValuesInvalid, helm.RenderFailed, helm.LimitExceeded, helm.Rejected, helm.OwnedByOthers:
 		out.Codes = []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem}
+		out.Heals = failure.Kind == helm.Rejected || failure.Kind == helm.OwnedByOthers
 	case helm.ChartHookFailed:
 		// Each try would run the hook anew, in vain with the same chart.
 		out.Codes = []landscaper.ErrorCode{landscaper.ErrorNoRetry}

@@ -25,6 +25,8 @@ const (
 	Wait Action = "Wait"
 	// Conflict: the release belongs to another deploy item.
 	Conflict Action = "Conflict"
+	// Bequeath: the release goes to the Heir as it is.
+	Bequeath Action = "Bequeath"
 	// Leave: the release is not the deploy item's to remove.
 	Leave Action = "Leave"
 )
@@ -61,6 +63,9 @@ type Want struct {
 	// Claimed is set if the deploy item has deployed the release by its own account. Then the release is the item's
 	// unless a label names another.
 	Claimed bool
+	// Heir is another deploy item, as the value of the label, that deploys the same chart as this release; empty for
+	// none. For DecideRemoval only.
+	Heir string
 	// Now is the time. Grace is the time without a change until another client's revision in progress counts as
 	// interrupted.
 	Now   time.Time
@@ -86,8 +91,12 @@ type Decision struct {
 	Retry int
 	// Children is the digest of the objects of Retry, see Revision.
 	Children string
-	// TakenFrom names the former deploy item of the release, for messages; empty for none. For Install and Upgrade.
+	// TakenFrom names the former deploy item of the release, for messages; empty for none. For Install, Upgrade and
+	// Nothing.
 	TakenFrom string
+	// HeldBy is the deploy item of the release in this installation, as the value of the label; empty for none. For
+	// Conflict.
+	HeldBy string
 	// Adopted is set if the release has belonged to no deploy item. For Install and Upgrade.
 	Adopted bool
 	// Interrupted are the revisions to mark as failed first, in ascending order. For Install, Upgrade and Uninstall.
@@ -104,12 +113,18 @@ type Decision struct {
 func Decide(history []Revision, want Want) Decision {
 	newest, is := Newest(history), stateOf(history, want)
 	d := Decision{Newest: newest.Version, Why: explain(is, newest, want)}
+	if newest.Bequeather != "" && !newest.isOfAnother(want) && !want.Claimed {
+		d.TakenFrom = fmt.Sprintf("the deploy item %q", newest.Bequeather)
+	}
 	switch is {
 	case current:
 		d.Action, d.Revision = Nothing, newest.Version
 		return d
 	case foreign, otherChart:
 		d.Action = Conflict
+		if !newest.isForeignTo(want) {
+			d.HeldBy = newest.Item
+		}
 		return d
 	case busy:
 		d.Action, d.Until = Wait, newest.busyUntil(want)
@@ -155,6 +170,9 @@ func DecideRemoval(history []Revision, want Want) Decision {
 		d.Action = Leave
 	case busy:
 		d.Action, d.Until = Wait, newest.busyUntil(want)
+	case claimed:
+		d.Action = Bequeath
+		d.Why = fmt.Sprintf("the deploy item %q deploys the same chart to it, and has it now", want.Heir)
 	default:
 		d.Action, d.Interrupted = Uninstall, unsettled(history)
 	}

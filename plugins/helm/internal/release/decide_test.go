@@ -200,12 +200,18 @@ func TestRenderedAs(t *testing.T) {
 
 func TestDecideRemoval(t *testing.T) {
 	t.Parallel()
-	claimed := func(w *Want) { w.Claimed = true }
+	claimed, heir := func(w *Want) { w.Claimed = true }, func(w *Want) { w.Heir = another }
 	for _, c := range []struct {
 		reason, history string
 		change          func(*Want)
 		want            string // the state and the action
 	}{
+		// Rule (helm.md#deletion): A release that a living item with the same chart needs goes to that one.
+		{"no outage", "1 deployed us input", heir, "claimed: Bequeath"},
+		{"its objects are at work", "1 deployed us input; 2 failed us input", heir, "claimed: Bequeath"},
+		{"there is nothing to keep", "1 failed us input", heir, "owned: Uninstall"},
+		{"half of it is gone", "1 superseded us input; 2 uninstalling us input", heir, "owned: Uninstall"},
+		{"it is not the item's", "1 deployed another input", heir, "foreign: Leave"},
 		{"it is gone", "", nil, "absent: Nothing"},
 		{"it goes with its item", "1 deployed us input", nil, "owned: Uninstall"},
 		{"whoever has upgraded it", "2 deployed us -", nil, "owned: Uninstall"},
@@ -244,6 +250,27 @@ func TestDecideRemoval(t *testing.T) {
 				t.Errorf("to be marked: -want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestBequeathed: the heir finds a release of its own, and learns once from whom it is. A release of another item names
+// that one.
+func TestBequeathed(t *testing.T) {
+	t.Parallel()
+	newest := revision(1, StatusDeployed, us, input)
+	newest.Bequeather = another
+	want := wanted()
+	d := Decide([]Revision{newest}, want)
+	if d.Action != Nothing || !strings.Contains(d.TakenFrom, another) || d.HeldBy != "" {
+		t.Errorf("expected an up-to-date release, but found %+v", d)
+	}
+	want.Claimed = true
+	if d := Decide([]Revision{newest}, want); d.TakenFrom != "" {
+		t.Errorf("expected that it is the item's by now, but found %+v", d)
+	}
+	d = Decide([]Revision{revision(1, StatusDeployed, another, input)}, want)
+	if d.Action != Conflict || d.HeldBy != another {
+		t.Errorf("expected the holder, but found %+v", d)
 	}
 }
 

@@ -64,6 +64,8 @@
 //	unowned      of no item, and this one has no claim to it                      Leave
 //	uninstalled  of no item, its history is kept                                  Nothing
 //	busy         in progress by another client, within the grace period           Wait
+//	claimed      of a settled deployment that a living item with the same chart   Bequeath
+//	             needs
 //	owned        any other                                                        Uninstall
 //
 // Uninstall also removes a kept history; a revision in progress is interrupted.

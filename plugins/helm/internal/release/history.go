@@ -68,6 +68,8 @@ type Revision struct {
 	Job string
 	// Children is the digest of the objects in place of the rendered ones; empty for none.
 	Children string
+	// Bequeather is the former deploy item, see HandOver; empty for none.
+	Bequeather string
 }
 
 // History returns the revisions of a release, in ascending order, with one request; none if the release or its
@@ -144,6 +146,7 @@ func revisionOf(secret *metav1.PartialObjectMetadata, version int) Revision {
 		Input:        digestOf(secret.Labels, InputLabel, version),
 		Job:          digestOf(secret.Labels, JobLabel, version),
 		Children:     digestOf(secret.Labels, ChildrenLabel, version),
+		Bequeather:   secret.Annotations[BequeathedAnnotation],
 	}
 }
 

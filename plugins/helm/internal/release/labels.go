@@ -21,6 +21,9 @@ const (
 	ChildrenLabel = "pergola.dev/children"
 	// JobLabel has, in the same form, the job of a revision.
 	JobLabel = "pergola.dev/job"
+	// BequeathedAnnotation names the former deploy item, with the value of its label, of a revision that went to
+	// another one without a change. Helm drops it with the next write of the revision.
+	BequeathedAnnotation = "pergola.dev/bequeathed-by"
 )
 
 // RolledBack stands for the digest in the Labels of a rollback: the revision after a failed atomic upgrade. It is the

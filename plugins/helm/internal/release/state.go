@@ -29,6 +29,7 @@ const (
 	forced        state = "forced"
 	drifted       state = "drifted"
 	current       state = "current"
+	claimed       state = "claimed"
 	owned         state = "owned"
 )
 
@@ -95,6 +96,9 @@ func stateAtRemoval(history []Revision, want Want) state {
 		return uninstalled
 	case newest.isBusy(want):
 		return busy
+	case want.Heir != "" && newest.Item == want.Item && everDeployed(history) &&
+		newest.Status.settled() && newest.Status != StatusUninstalled:
+		return claimed
 	default:
 		return owned
 	}

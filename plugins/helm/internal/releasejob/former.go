@@ -55,7 +55,7 @@ func (d *Deployment) checkNext(ctx context.Context, former *Release) (*sdk.Respo
 		return d.End(), err
 	}
 	decision := release.Decide(history, want)
-	if res, err := d.blocked(decision); res != nil || err != nil {
+	if res, err := d.blocked(ctx, decision); res != nil || err != nil {
 		return res, err
 	}
 	result, kept, err := d.tryNext(ctx, former, decision)

@@ -97,10 +97,15 @@ func (o *operation) prepare(ctx context.Context) (undeleted []object.Key, err er
 		return nil, err
 	}
 	o.warnOfInterrupted(o.decision)
-	if from := takenFrom(o.decision); from != "" {
-		o.Request.Warning(objectjob.ReasonTakenOver, fmt.Sprintf("release %s %s", o.name, from))
-	}
+	o.warnOfTaken(o.decision)
 	return undeleted, nil
+}
+
+// warnOfTaken reports the former owner of the release.
+func (r *Release) warnOfTaken(decision release.Decision) {
+	if from := takenFrom(decision); from != "" {
+		r.Request.Warning(objectjob.ReasonTakenOver, fmt.Sprintf("release %s %s", r.name, from))
+	}
 }
 
 // takenFrom describes the former owner of a release in a takeover; empty for none.

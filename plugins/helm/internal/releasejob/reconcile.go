@@ -66,6 +66,7 @@ func (d *Deployment) Reconcile(ctx context.Context, force bool) (*sdk.Response, 
 // keep records that the deployed revision is the wanted one.
 func (d *Deployment) keep(found *finding) *observed {
 	objects := found.objects
+	d.warnOfTaken(found.decision)
 	objects.drift = allOrNothing(objects.drift)
 	d.noteDrift(objects)
 	d.NoteApplied(objects.applied)
@@ -82,7 +83,7 @@ func (d *Deployment) deploy(
 	if res := d.announce(history, found.decision); res != nil {
 		return nil, res, nil
 	}
-	if res, err := d.blocked(found.decision); res != nil || err != nil {
+	if res, err := d.blocked(ctx, found.decision); res != nil || err != nil {
 		return nil, res, err
 	}
 	objects, res, err := d.operation(found).run(ctx)

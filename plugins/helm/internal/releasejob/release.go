@@ -13,7 +13,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
-	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 // The steps of a job beside those of packages objectjob and helmjob, for its progress and errors.
@@ -92,19 +92,6 @@ func (r *Release) IsMade(ctx context.Context) (bool, error) {
 	return r.Record.Release.Revision > 0 || release.Of(history, r.wantOwner()) == owner.Ours, nil
 }
 
-// blocked returns the reason against any operation on the release, as an error or a wait; nothing for none.
-func (r *Release) blocked(decision release.Decision) (*sdk.Response, error) {
-	switch decision.Action {
-	case release.Conflict:
-		err := sdk.ConfigurationError(reasonReleaseTaken, "release %s: %s", r.name, decision.Why)
-		return r.End(), job.During(stepRelease, err)
-	case release.Wait:
-		return r.Wait(stepRelease, "", []string{decision.Why}, nil), nil
-	default:
-		return nil, nil //nolint:nilnil // see objectjob.Job
-	}
-}
-
 // warnOfInterrupted reports operations without an end.
 func (r *Release) warnOfInterrupted(decision release.Decision) {
 	if len(decision.Interrupted) > 0 {
@@ -130,7 +117,7 @@ func New(j *helmjob.Job, c *config.Config, archive *chartsource.Archive) *Deploy
 func (d *Deployment) want() release.Want {
 	want := d.wantOwner()
 	want.Input, want.TakeOwnership = release.Input([]byte(d.archive.Digest), d.config.Values), d.config.TakeOwnership
-	want.Job = release.Input([]byte(d.Request.JobID))
+	want.Job = release.Input([]byte(hook.FirstJob(d.Request.DeployItem)))
 	if d.Request.Children != nil {
 		var parts [][]byte
 		for _, child := range d.Request.Children {

@@ -51,9 +51,19 @@ func (r *Release) Uninstall(ctx context.Context, options helm.Options) (*sdk.Res
 	if err := r.identify(ctx); err != nil {
 		return r.End(), err
 	}
-	decision := release.DecideRemoval(history, r.wantOwner())
+	want := r.wantOwner()
+	if want.Heir, err = r.heir(ctx, history); err != nil {
+		return r.End(), err
+	}
+	decision := release.DecideRemoval(history, want)
 	switch decision.Action {
 	case release.Leave:
+		r.leaveIt(decision.Why)
+		return nil, nil //nolint:nilnil // see objectjob.Job
+	case release.Bequeath:
+		if err := r.handOver(ctx, history, want); err != nil {
+			return r.End(), err
+		}
 		r.leaveIt(decision.Why)
 		return nil, nil //nolint:nilnil // see objectjob.Job
 	case release.Wait:

@@ -774,7 +774,10 @@ type Start struct {
 	Installation string `protobuf:"bytes,13,opt,name=installation,proto3" json:"installation,omitempty"`
 	// The ConfigMap that the Context's ocmConfig names. Unset if it names none, for a plugin without capability
 	// `ocm_config`, and for one that is called by a host that does not know it.
-	OcmConfig     *OCMConfig `protobuf:"bytes,14,opt,name=ocm_config,json=ocmConfig,proto3" json:"ocm_config,omitempty"`
+	OcmConfig *OCMConfig `protobuf:"bytes,14,opt,name=ocm_config,json=ocmConfig,proto3" json:"ocm_config,omitempty"`
+	// For a deletion: what living deploy items of the same type and Target need of what this one holds, by the `held` of
+	// their errors. The plugin may hand it over to the first one instead of removing it. Always empty beside a Landscaper.
+	Claims        []*Claim `protobuf:"bytes,15,rep,name=claims,proto3" json:"claims,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -907,6 +910,68 @@ func (x *Start) GetOcmConfig() *OCMConfig {
 	return nil
 }
 
+func (x *Start) GetClaims() []*Claim {
+	if x != nil {
+		return x.Claims
+	}
+	return nil
+}
+
+// Claim is something on the target that one deploy item holds and another one needs.
+type Claim struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The other deploy item, as the value of the label pergola.dev/deployitem of its objects.
+	DeployItem string `protobuf:"bytes,1,opt,name=deploy_item,json=deployItem,proto3" json:"deploy_item,omitempty"`
+	// What they share, for users and for a comparison by the plugin, such as `release shop/web of chart web`.
+	What          string `protobuf:"bytes,2,opt,name=what,proto3" json:"what,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Claim) Reset() {
+	*x = Claim{}
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Claim) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Claim) ProtoMessage() {}
+
+func (x *Claim) ProtoReflect() protoreflect.Message {
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Claim.ProtoReflect.Descriptor instead.
+func (*Claim) Descriptor() ([]byte, []int) {
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Claim) GetDeployItem() string {
+	if x != nil {
+		return x.DeployItem
+	}
+	return ""
+}
+
+func (x *Claim) GetWhat() string {
+	if x != nil {
+		return x.What
+	}
+	return ""
+}
+
 // OCMConfig is the configuration for the component model that a Context names.
 type OCMConfig struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -923,7 +988,7 @@ type OCMConfig struct {
 
 func (x *OCMConfig) Reset() {
 	*x = OCMConfig{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[10]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -935,7 +1000,7 @@ func (x *OCMConfig) String() string {
 func (*OCMConfig) ProtoMessage() {}
 
 func (x *OCMConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[10]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -948,7 +1013,7 @@ func (x *OCMConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OCMConfig.ProtoReflect.Descriptor instead.
 func (*OCMConfig) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{10}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *OCMConfig) GetConfigMap() string {
@@ -990,7 +1055,7 @@ type HostCluster struct {
 
 func (x *HostCluster) Reset() {
 	*x = HostCluster{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[11]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1002,7 +1067,7 @@ func (x *HostCluster) String() string {
 func (*HostCluster) ProtoMessage() {}
 
 func (x *HostCluster) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[11]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1015,7 +1080,7 @@ func (x *HostCluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostCluster.ProtoReflect.Descriptor instead.
 func (*HostCluster) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{11}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *HostCluster) GetKubeconfig() []byte {
@@ -1054,7 +1119,7 @@ type Credentials struct {
 
 func (x *Credentials) Reset() {
 	*x = Credentials{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[12]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1066,7 +1131,7 @@ func (x *Credentials) String() string {
 func (*Credentials) ProtoMessage() {}
 
 func (x *Credentials) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[12]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1079,7 +1144,7 @@ func (x *Credentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credentials.ProtoReflect.Descriptor instead.
 func (*Credentials) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{12}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Credentials) GetRegistries() []*RegistryCredentials {
@@ -1111,7 +1176,7 @@ type RegistryCredentials struct {
 
 func (x *RegistryCredentials) Reset() {
 	*x = RegistryCredentials{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[13]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1123,7 +1188,7 @@ func (x *RegistryCredentials) String() string {
 func (*RegistryCredentials) ProtoMessage() {}
 
 func (x *RegistryCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[13]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1136,7 +1201,7 @@ func (x *RegistryCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegistryCredentials.ProtoReflect.Descriptor instead.
 func (*RegistryCredentials) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{13}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RegistryCredentials) GetSecret() string {
@@ -1177,7 +1242,7 @@ type ChartRepositoryCredentials struct {
 
 func (x *ChartRepositoryCredentials) Reset() {
 	*x = ChartRepositoryCredentials{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[14]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1189,7 +1254,7 @@ func (x *ChartRepositoryCredentials) String() string {
 func (*ChartRepositoryCredentials) ProtoMessage() {}
 
 func (x *ChartRepositoryCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[14]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1202,7 +1267,7 @@ func (x *ChartRepositoryCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChartRepositoryCredentials.ProtoReflect.Descriptor instead.
 func (*ChartRepositoryCredentials) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{14}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ChartRepositoryCredentials) GetUrl() string {
@@ -1246,7 +1311,7 @@ type Acknowledgement struct {
 
 func (x *Acknowledgement) Reset() {
 	*x = Acknowledgement{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[15]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1258,7 +1323,7 @@ func (x *Acknowledgement) String() string {
 func (*Acknowledgement) ProtoMessage() {}
 
 func (x *Acknowledgement) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[15]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1271,7 +1336,7 @@ func (x *Acknowledgement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Acknowledgement.ProtoReflect.Descriptor instead.
 func (*Acknowledgement) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{15}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Acknowledgement) GetSequence() uint64 {
@@ -1303,7 +1368,7 @@ type ResolvedTarget struct {
 
 func (x *ResolvedTarget) Reset() {
 	*x = ResolvedTarget{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[16]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1315,7 +1380,7 @@ func (x *ResolvedTarget) String() string {
 func (*ResolvedTarget) ProtoMessage() {}
 
 func (x *ResolvedTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[16]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1328,7 +1393,7 @@ func (x *ResolvedTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolvedTarget.ProtoReflect.Descriptor instead.
 func (*ResolvedTarget) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{16}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ResolvedTarget) GetSequence() uint64 {
@@ -1367,7 +1432,7 @@ type ResolvedRegistryCredentials struct {
 
 func (x *ResolvedRegistryCredentials) Reset() {
 	*x = ResolvedRegistryCredentials{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[17]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1379,7 +1444,7 @@ func (x *ResolvedRegistryCredentials) String() string {
 func (*ResolvedRegistryCredentials) ProtoMessage() {}
 
 func (x *ResolvedRegistryCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[17]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1392,7 +1457,7 @@ func (x *ResolvedRegistryCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolvedRegistryCredentials.ProtoReflect.Descriptor instead.
 func (*ResolvedRegistryCredentials) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{17}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ResolvedRegistryCredentials) GetSequence() uint64 {
@@ -1426,7 +1491,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[18]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1438,7 +1503,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[18]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1451,7 +1516,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{18}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Stop) GetReason() string {
@@ -1481,7 +1546,7 @@ type PluginMessage struct {
 
 func (x *PluginMessage) Reset() {
 	*x = PluginMessage{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[19]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1493,7 +1558,7 @@ func (x *PluginMessage) String() string {
 func (*PluginMessage) ProtoMessage() {}
 
 func (x *PluginMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[19]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1506,7 +1571,7 @@ func (x *PluginMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginMessage.ProtoReflect.Descriptor instead.
 func (*PluginMessage) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{19}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PluginMessage) GetContent() isPluginMessage_Content {
@@ -1638,7 +1703,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[20]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1650,7 +1715,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[20]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1663,7 +1728,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{20}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Progress) GetStep() string {
@@ -1694,7 +1759,7 @@ type ProviderStatus struct {
 
 func (x *ProviderStatus) Reset() {
 	*x = ProviderStatus{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[21]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1706,7 +1771,7 @@ func (x *ProviderStatus) String() string {
 func (*ProviderStatus) ProtoMessage() {}
 
 func (x *ProviderStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[21]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1719,7 +1784,7 @@ func (x *ProviderStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderStatus.ProtoReflect.Descriptor instead.
 func (*ProviderStatus) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{21}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ProviderStatus) GetSequence() uint64 {
@@ -1749,7 +1814,7 @@ type ResolveTarget struct {
 
 func (x *ResolveTarget) Reset() {
 	*x = ResolveTarget{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[22]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1761,7 +1826,7 @@ func (x *ResolveTarget) String() string {
 func (*ResolveTarget) ProtoMessage() {}
 
 func (x *ResolveTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[22]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1774,7 +1839,7 @@ func (x *ResolveTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveTarget.ProtoReflect.Descriptor instead.
 func (*ResolveTarget) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{22}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ResolveTarget) GetSequence() uint64 {
@@ -1807,7 +1872,7 @@ type ResolveRegistryCredentials struct {
 
 func (x *ResolveRegistryCredentials) Reset() {
 	*x = ResolveRegistryCredentials{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[23]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1819,7 +1884,7 @@ func (x *ResolveRegistryCredentials) String() string {
 func (*ResolveRegistryCredentials) ProtoMessage() {}
 
 func (x *ResolveRegistryCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[23]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1832,7 +1897,7 @@ func (x *ResolveRegistryCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveRegistryCredentials.ProtoReflect.Descriptor instead.
 func (*ResolveRegistryCredentials) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{23}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ResolveRegistryCredentials) GetSequence() uint64 {
@@ -1869,7 +1934,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[24]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1881,7 +1946,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[24]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1894,7 +1959,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{24}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Event) GetWarning() bool {
@@ -1927,7 +1992,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[25]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1939,7 +2004,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[25]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1952,7 +2017,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{25}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{26}
 }
 
 // Result ends an operation.
@@ -1975,7 +2040,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[26]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1987,7 +2052,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[26]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2000,7 +2065,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{26}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Result) GetOutcome() isResult_Outcome {
@@ -2090,7 +2155,7 @@ type Condition struct {
 
 func (x *Condition) Reset() {
 	*x = Condition{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[27]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2102,7 +2167,7 @@ func (x *Condition) String() string {
 func (*Condition) ProtoMessage() {}
 
 func (x *Condition) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[27]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2115,7 +2180,7 @@ func (x *Condition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Condition.ProtoReflect.Descriptor instead.
 func (*Condition) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{27}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Condition) GetType() string {
@@ -2157,7 +2222,7 @@ type Succeeded struct {
 
 func (x *Succeeded) Reset() {
 	*x = Succeeded{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[28]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2169,7 +2234,7 @@ func (x *Succeeded) String() string {
 func (*Succeeded) ProtoMessage() {}
 
 func (x *Succeeded) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[28]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2182,7 +2247,7 @@ func (x *Succeeded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Succeeded.ProtoReflect.Descriptor instead.
 func (*Succeeded) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{28}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Succeeded) GetExports() []byte {
@@ -2202,7 +2267,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[29]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2214,7 +2279,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[29]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2227,7 +2292,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{29}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Failed) GetErrors() []*Error {
@@ -2253,14 +2318,20 @@ type Error struct {
 	// the job.
 	TargetSilent bool `protobuf:"varint,5,opt,name=target_silent,json=targetSilent,proto3" json:"target_silent,omitempty"`
 	// The least pause before the next try, such as the target asks for; the host bounds it. Zero leaves it to the host.
-	RetryAfter    *durationpb.Duration `protobuf:"bytes,6,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	RetryAfter *durationpb.Duration `protobuf:"bytes,6,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	// The cause may end without a change of the deploy item although the codes end the job: a policy that rejects an
+	// object, or somebody else's object in its place. A host without a Landscaper sets another job after a pause.
+	Heals bool `protobuf:"varint,7,opt,name=heals,proto3" json:"heals,omitempty"`
+	// What the deploy item needs and another one of this control plane holds; with it the error heals. A host without a
+	// Landscaper waits for the other one if that is being deleted, and sets another job when it is gone.
+	Held          *Claim `protobuf:"bytes,8,opt,name=held,proto3" json:"held,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[30]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2272,7 +2343,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[30]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2285,7 +2356,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{30}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Error) GetCodes() []string {
@@ -2330,6 +2401,20 @@ func (x *Error) GetRetryAfter() *durationpb.Duration {
 	return nil
 }
 
+func (x *Error) GetHeals() bool {
+	if x != nil {
+		return x.Heals
+	}
+	return false
+}
+
+func (x *Error) GetHeld() *Claim {
+	if x != nil {
+		return x.Held
+	}
+	return nil
+}
+
 // InProgress: the job goes on; the plugin waits for something and wants to be called again.
 type InProgress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2343,7 +2428,7 @@ type InProgress struct {
 
 func (x *InProgress) Reset() {
 	*x = InProgress{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[31]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2355,7 +2440,7 @@ func (x *InProgress) String() string {
 func (*InProgress) ProtoMessage() {}
 
 func (x *InProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[31]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2368,7 +2453,7 @@ func (x *InProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InProgress.ProtoReflect.Descriptor instead.
 func (*InProgress) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{31}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *InProgress) GetPollAfter() *durationpb.Duration {
@@ -2394,7 +2479,7 @@ type RenderRequest struct {
 
 func (x *RenderRequest) Reset() {
 	*x = RenderRequest{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[32]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2406,7 +2491,7 @@ func (x *RenderRequest) String() string {
 func (*RenderRequest) ProtoMessage() {}
 
 func (x *RenderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[32]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2419,7 +2504,7 @@ func (x *RenderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenderRequest.ProtoReflect.Descriptor instead.
 func (*RenderRequest) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{32}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RenderRequest) GetStart() *Start {
@@ -2442,7 +2527,7 @@ type RenderResponse struct {
 
 func (x *RenderResponse) Reset() {
 	*x = RenderResponse{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[33]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2454,7 +2539,7 @@ func (x *RenderResponse) String() string {
 func (*RenderResponse) ProtoMessage() {}
 
 func (x *RenderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[33]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2467,7 +2552,7 @@ func (x *RenderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenderResponse.ProtoReflect.Descriptor instead.
 func (*RenderResponse) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{33}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RenderResponse) GetOutcome() isRenderResponse_Outcome {
@@ -2521,7 +2606,7 @@ type Children struct {
 
 func (x *Children) Reset() {
 	*x = Children{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[34]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2533,7 +2618,7 @@ func (x *Children) String() string {
 func (*Children) ProtoMessage() {}
 
 func (x *Children) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[34]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2546,7 +2631,7 @@ func (x *Children) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Children.ProtoReflect.Descriptor instead.
 func (*Children) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{34}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Children) GetChildren() []*Child {
@@ -2568,7 +2653,7 @@ type Child struct {
 
 func (x *Child) Reset() {
 	*x = Child{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[35]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2580,7 +2665,7 @@ func (x *Child) String() string {
 func (*Child) ProtoMessage() {}
 
 func (x *Child) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[35]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2593,7 +2678,7 @@ func (x *Child) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Child.ProtoReflect.Descriptor instead.
 func (*Child) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{35}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Child) GetName() string {
@@ -2620,7 +2705,7 @@ type DiffRequest struct {
 
 func (x *DiffRequest) Reset() {
 	*x = DiffRequest{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[36]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2632,7 +2717,7 @@ func (x *DiffRequest) String() string {
 func (*DiffRequest) ProtoMessage() {}
 
 func (x *DiffRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[36]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2645,7 +2730,7 @@ func (x *DiffRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffRequest.ProtoReflect.Descriptor instead.
 func (*DiffRequest) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{36}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DiffRequest) GetStart() *Start {
@@ -2668,7 +2753,7 @@ type DiffResponse struct {
 
 func (x *DiffResponse) Reset() {
 	*x = DiffResponse{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[37]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2680,7 +2765,7 @@ func (x *DiffResponse) String() string {
 func (*DiffResponse) ProtoMessage() {}
 
 func (x *DiffResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[37]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2693,7 +2778,7 @@ func (x *DiffResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffResponse.ProtoReflect.Descriptor instead.
 func (*DiffResponse) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{37}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *DiffResponse) GetOutcome() isDiffResponse_Outcome {
@@ -2747,7 +2832,7 @@ type Changes struct {
 
 func (x *Changes) Reset() {
 	*x = Changes{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[38]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2759,7 +2844,7 @@ func (x *Changes) String() string {
 func (*Changes) ProtoMessage() {}
 
 func (x *Changes) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[38]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2772,7 +2857,7 @@ func (x *Changes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Changes.ProtoReflect.Descriptor instead.
 func (*Changes) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{38}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Changes) GetChanges() []*Change {
@@ -2802,7 +2887,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[39]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2814,7 +2899,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[39]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2827,7 +2912,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{39}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Change) GetObject() string {
@@ -2879,7 +2964,7 @@ type RunHooksRequest struct {
 
 func (x *RunHooksRequest) Reset() {
 	*x = RunHooksRequest{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[40]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2891,7 +2976,7 @@ func (x *RunHooksRequest) String() string {
 func (*RunHooksRequest) ProtoMessage() {}
 
 func (x *RunHooksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[40]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2904,7 +2989,7 @@ func (x *RunHooksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunHooksRequest.ProtoReflect.Descriptor instead.
 func (*RunHooksRequest) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{40}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *RunHooksRequest) GetHookType() string {
@@ -2938,7 +3023,7 @@ type RunHooksResponse struct {
 
 func (x *RunHooksResponse) Reset() {
 	*x = RunHooksResponse{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[41]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2950,7 +3035,7 @@ func (x *RunHooksResponse) String() string {
 func (*RunHooksResponse) ProtoMessage() {}
 
 func (x *RunHooksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[41]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2963,7 +3048,7 @@ func (x *RunHooksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunHooksResponse.ProtoReflect.Descriptor instead.
 func (*RunHooksResponse) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{41}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *RunHooksResponse) GetOutcomes() []*HookOutcome {
@@ -2988,7 +3073,7 @@ type HookOutcome struct {
 
 func (x *HookOutcome) Reset() {
 	*x = HookOutcome{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[42]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3000,7 +3085,7 @@ func (x *HookOutcome) String() string {
 func (*HookOutcome) ProtoMessage() {}
 
 func (x *HookOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[42]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3013,7 +3098,7 @@ func (x *HookOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HookOutcome.ProtoReflect.Descriptor instead.
 func (*HookOutcome) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{42}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *HookOutcome) GetOutcome() isHookOutcome_Outcome {
@@ -3081,7 +3166,7 @@ type NoResult struct {
 
 func (x *NoResult) Reset() {
 	*x = NoResult{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[43]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3093,7 +3178,7 @@ func (x *NoResult) String() string {
 func (*NoResult) ProtoMessage() {}
 
 func (x *NoResult) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[43]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3106,7 +3191,7 @@ func (x *NoResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoResult.ProtoReflect.Descriptor instead.
 func (*NoResult) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{43}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{44}
 }
 
 type HookResult struct {
@@ -3120,7 +3205,7 @@ type HookResult struct {
 
 func (x *HookResult) Reset() {
 	*x = HookResult{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[44]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3132,7 +3217,7 @@ func (x *HookResult) String() string {
 func (*HookResult) ProtoMessage() {}
 
 func (x *HookResult) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[44]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3145,7 +3230,7 @@ func (x *HookResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HookResult.ProtoReflect.Descriptor instead.
 func (*HookResult) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{44}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *HookResult) GetRequeue() bool {
@@ -3177,7 +3262,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[45]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3189,7 +3274,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[45]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3202,7 +3287,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{45}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{46}
 }
 
 // WatchResponse names a deploy item that may have moved on.
@@ -3216,7 +3301,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[46]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3228,7 +3313,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[46]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3241,7 +3326,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{46}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *WatchResponse) GetNamespace() string {
@@ -3268,7 +3353,7 @@ type HoldingsRequest struct {
 
 func (x *HoldingsRequest) Reset() {
 	*x = HoldingsRequest{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[47]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3280,7 +3365,7 @@ func (x *HoldingsRequest) String() string {
 func (*HoldingsRequest) ProtoMessage() {}
 
 func (x *HoldingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[47]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3293,7 +3378,7 @@ func (x *HoldingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldingsRequest.ProtoReflect.Descriptor instead.
 func (*HoldingsRequest) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{47}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *HoldingsRequest) GetHostCluster() *HostCluster {
@@ -3316,7 +3401,7 @@ type HoldingsResponse struct {
 
 func (x *HoldingsResponse) Reset() {
 	*x = HoldingsResponse{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[48]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3328,7 +3413,7 @@ func (x *HoldingsResponse) String() string {
 func (*HoldingsResponse) ProtoMessage() {}
 
 func (x *HoldingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[48]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3341,7 +3426,7 @@ func (x *HoldingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldingsResponse.ProtoReflect.Descriptor instead.
 func (*HoldingsResponse) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{48}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *HoldingsResponse) GetOutcome() isHoldingsResponse_Outcome {
@@ -3395,7 +3480,7 @@ type HoldingList struct {
 
 func (x *HoldingList) Reset() {
 	*x = HoldingList{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[49]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3407,7 +3492,7 @@ func (x *HoldingList) String() string {
 func (*HoldingList) ProtoMessage() {}
 
 func (x *HoldingList) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[49]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3420,7 +3505,7 @@ func (x *HoldingList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldingList.ProtoReflect.Descriptor instead.
 func (*HoldingList) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{49}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *HoldingList) GetHoldings() []*Holding {
@@ -3447,7 +3532,7 @@ type Holding struct {
 
 func (x *Holding) Reset() {
 	*x = Holding{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[50]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3459,7 +3544,7 @@ func (x *Holding) String() string {
 func (*Holding) ProtoMessage() {}
 
 func (x *Holding) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[50]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3472,7 +3557,7 @@ func (x *Holding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holding.ProtoReflect.Descriptor instead.
 func (*Holding) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{50}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Holding) GetNamespace() string {
@@ -3515,7 +3600,7 @@ type CollectRequest struct {
 
 func (x *CollectRequest) Reset() {
 	*x = CollectRequest{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[51]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3527,7 +3612,7 @@ func (x *CollectRequest) String() string {
 func (*CollectRequest) ProtoMessage() {}
 
 func (x *CollectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[51]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3540,7 +3625,7 @@ func (x *CollectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectRequest.ProtoReflect.Descriptor instead.
 func (*CollectRequest) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{51}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *CollectRequest) GetHoldings() []*Holding {
@@ -3568,7 +3653,7 @@ type CollectResponse struct {
 
 func (x *CollectResponse) Reset() {
 	*x = CollectResponse{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[52]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3580,7 +3665,7 @@ func (x *CollectResponse) String() string {
 func (*CollectResponse) ProtoMessage() {}
 
 func (x *CollectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[52]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3593,7 +3678,7 @@ func (x *CollectResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectResponse.ProtoReflect.Descriptor instead.
 func (*CollectResponse) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{52}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *CollectResponse) GetFailed() *Failed {
@@ -3662,7 +3747,7 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\x04stop\x18\x03 \x01(\v2\x19.pergola.deployer.v1.StopH\x00R\x04stop\x12N\n" +
 	"\x0fresolved_target\x18\x04 \x01(\v2#.pergola.deployer.v1.ResolvedTargetH\x00R\x0eresolvedTarget\x12v\n" +
 	"\x1dresolved_registry_credentials\x18\x05 \x01(\v20.pergola.deployer.v1.ResolvedRegistryCredentialsH\x00R\x1bresolvedRegistryCredentialsB\t\n" +
-	"\acontent\"\x8f\x05\n" +
+	"\acontent\"\xc3\x05\n" +
 	"\x05Start\x12\x1f\n" +
 	"\vdeploy_item\x18\x01 \x01(\fR\n" +
 	"deployItem\x12\x16\n" +
@@ -3680,7 +3765,12 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\x0fpick_up_pending\x18\f \x01(\bR\rpickUpPending\x12\"\n" +
 	"\finstallation\x18\r \x01(\tR\finstallation\x12=\n" +
 	"\n" +
-	"ocm_config\x18\x0e \x01(\v2\x1e.pergola.deployer.v1.OCMConfigR\tocmConfig\"Z\n" +
+	"ocm_config\x18\x0e \x01(\v2\x1e.pergola.deployer.v1.OCMConfigR\tocmConfig\x122\n" +
+	"\x06claims\x18\x0f \x03(\v2\x1a.pergola.deployer.v1.ClaimR\x06claims\"<\n" +
+	"\x05Claim\x12\x1f\n" +
+	"\vdeploy_item\x18\x01 \x01(\tR\n" +
+	"deployItem\x12\x12\n" +
+	"\x04what\x18\x02 \x01(\tR\x04what\"Z\n" +
 	"\tOCMConfig\x12\x1d\n" +
 	"\n" +
 	"config_map\x18\x01 \x01(\tR\tconfigMap\x12\x18\n" +
@@ -3765,7 +3855,7 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\tSucceeded\x12\x18\n" +
 	"\aexports\x18\x01 \x01(\fR\aexports\"<\n" +
 	"\x06Failed\x122\n" +
-	"\x06errors\x18\x01 \x03(\v2\x1a.pergola.deployer.v1.ErrorR\x06errors\"\xce\x01\n" +
+	"\x06errors\x18\x01 \x03(\v2\x1a.pergola.deployer.v1.ErrorR\x06errors\"\x94\x02\n" +
 	"\x05Error\x12\x14\n" +
 	"\x05codes\x18\x01 \x03(\tR\x05codes\x12\x1c\n" +
 	"\toperation\x18\x02 \x01(\tR\toperation\x12\x16\n" +
@@ -3773,7 +3863,9 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\amessage\x18\x04 \x01(\tR\amessage\x12#\n" +
 	"\rtarget_silent\x18\x05 \x01(\bR\ftargetSilent\x12:\n" +
 	"\vretry_after\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"retryAfter\"g\n" +
+	"retryAfter\x12\x14\n" +
+	"\x05heals\x18\a \x01(\bR\x05heals\x12.\n" +
+	"\x04held\x18\b \x01(\v2\x1a.pergola.deployer.v1.ClaimR\x04held\"g\n" +
 	"\n" +
 	"InProgress\x128\n" +
 	"\n" +
@@ -3873,7 +3965,7 @@ func file_pergola_deployer_v1_deployer_proto_rawDescGZIP() []byte {
 	return file_pergola_deployer_v1_deployer_proto_rawDescData
 }
 
-var file_pergola_deployer_v1_deployer_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
+var file_pergola_deployer_v1_deployer_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
 var file_pergola_deployer_v1_deployer_proto_goTypes = []any{
 	(*GetInfoRequest)(nil),              // 0: pergola.deployer.v1.GetInfoRequest
 	(*GetInfoResponse)(nil),             // 1: pergola.deployer.v1.GetInfoResponse
@@ -3885,136 +3977,139 @@ var file_pergola_deployer_v1_deployer_proto_goTypes = []any{
 	(*Problem)(nil),                     // 7: pergola.deployer.v1.Problem
 	(*HostMessage)(nil),                 // 8: pergola.deployer.v1.HostMessage
 	(*Start)(nil),                       // 9: pergola.deployer.v1.Start
-	(*OCMConfig)(nil),                   // 10: pergola.deployer.v1.OCMConfig
-	(*HostCluster)(nil),                 // 11: pergola.deployer.v1.HostCluster
-	(*Credentials)(nil),                 // 12: pergola.deployer.v1.Credentials
-	(*RegistryCredentials)(nil),         // 13: pergola.deployer.v1.RegistryCredentials
-	(*ChartRepositoryCredentials)(nil),  // 14: pergola.deployer.v1.ChartRepositoryCredentials
-	(*Acknowledgement)(nil),             // 15: pergola.deployer.v1.Acknowledgement
-	(*ResolvedTarget)(nil),              // 16: pergola.deployer.v1.ResolvedTarget
-	(*ResolvedRegistryCredentials)(nil), // 17: pergola.deployer.v1.ResolvedRegistryCredentials
-	(*Stop)(nil),                        // 18: pergola.deployer.v1.Stop
-	(*PluginMessage)(nil),               // 19: pergola.deployer.v1.PluginMessage
-	(*Progress)(nil),                    // 20: pergola.deployer.v1.Progress
-	(*ProviderStatus)(nil),              // 21: pergola.deployer.v1.ProviderStatus
-	(*ResolveTarget)(nil),               // 22: pergola.deployer.v1.ResolveTarget
-	(*ResolveRegistryCredentials)(nil),  // 23: pergola.deployer.v1.ResolveRegistryCredentials
-	(*Event)(nil),                       // 24: pergola.deployer.v1.Event
-	(*Heartbeat)(nil),                   // 25: pergola.deployer.v1.Heartbeat
-	(*Result)(nil),                      // 26: pergola.deployer.v1.Result
-	(*Condition)(nil),                   // 27: pergola.deployer.v1.Condition
-	(*Succeeded)(nil),                   // 28: pergola.deployer.v1.Succeeded
-	(*Failed)(nil),                      // 29: pergola.deployer.v1.Failed
-	(*Error)(nil),                       // 30: pergola.deployer.v1.Error
-	(*InProgress)(nil),                  // 31: pergola.deployer.v1.InProgress
-	(*RenderRequest)(nil),               // 32: pergola.deployer.v1.RenderRequest
-	(*RenderResponse)(nil),              // 33: pergola.deployer.v1.RenderResponse
-	(*Children)(nil),                    // 34: pergola.deployer.v1.Children
-	(*Child)(nil),                       // 35: pergola.deployer.v1.Child
-	(*DiffRequest)(nil),                 // 36: pergola.deployer.v1.DiffRequest
-	(*DiffResponse)(nil),                // 37: pergola.deployer.v1.DiffResponse
-	(*Changes)(nil),                     // 38: pergola.deployer.v1.Changes
-	(*Change)(nil),                      // 39: pergola.deployer.v1.Change
-	(*RunHooksRequest)(nil),             // 40: pergola.deployer.v1.RunHooksRequest
-	(*RunHooksResponse)(nil),            // 41: pergola.deployer.v1.RunHooksResponse
-	(*HookOutcome)(nil),                 // 42: pergola.deployer.v1.HookOutcome
-	(*NoResult)(nil),                    // 43: pergola.deployer.v1.NoResult
-	(*HookResult)(nil),                  // 44: pergola.deployer.v1.HookResult
-	(*WatchRequest)(nil),                // 45: pergola.deployer.v1.WatchRequest
-	(*WatchResponse)(nil),               // 46: pergola.deployer.v1.WatchResponse
-	(*HoldingsRequest)(nil),             // 47: pergola.deployer.v1.HoldingsRequest
-	(*HoldingsResponse)(nil),            // 48: pergola.deployer.v1.HoldingsResponse
-	(*HoldingList)(nil),                 // 49: pergola.deployer.v1.HoldingList
-	(*Holding)(nil),                     // 50: pergola.deployer.v1.Holding
-	(*CollectRequest)(nil),              // 51: pergola.deployer.v1.CollectRequest
-	(*CollectResponse)(nil),             // 52: pergola.deployer.v1.CollectResponse
-	nil,                                 // 53: pergola.deployer.v1.GetInfoResponse.ProviderConfigurationSchemasEntry
-	(*durationpb.Duration)(nil),         // 54: google.protobuf.Duration
+	(*Claim)(nil),                       // 10: pergola.deployer.v1.Claim
+	(*OCMConfig)(nil),                   // 11: pergola.deployer.v1.OCMConfig
+	(*HostCluster)(nil),                 // 12: pergola.deployer.v1.HostCluster
+	(*Credentials)(nil),                 // 13: pergola.deployer.v1.Credentials
+	(*RegistryCredentials)(nil),         // 14: pergola.deployer.v1.RegistryCredentials
+	(*ChartRepositoryCredentials)(nil),  // 15: pergola.deployer.v1.ChartRepositoryCredentials
+	(*Acknowledgement)(nil),             // 16: pergola.deployer.v1.Acknowledgement
+	(*ResolvedTarget)(nil),              // 17: pergola.deployer.v1.ResolvedTarget
+	(*ResolvedRegistryCredentials)(nil), // 18: pergola.deployer.v1.ResolvedRegistryCredentials
+	(*Stop)(nil),                        // 19: pergola.deployer.v1.Stop
+	(*PluginMessage)(nil),               // 20: pergola.deployer.v1.PluginMessage
+	(*Progress)(nil),                    // 21: pergola.deployer.v1.Progress
+	(*ProviderStatus)(nil),              // 22: pergola.deployer.v1.ProviderStatus
+	(*ResolveTarget)(nil),               // 23: pergola.deployer.v1.ResolveTarget
+	(*ResolveRegistryCredentials)(nil),  // 24: pergola.deployer.v1.ResolveRegistryCredentials
+	(*Event)(nil),                       // 25: pergola.deployer.v1.Event
+	(*Heartbeat)(nil),                   // 26: pergola.deployer.v1.Heartbeat
+	(*Result)(nil),                      // 27: pergola.deployer.v1.Result
+	(*Condition)(nil),                   // 28: pergola.deployer.v1.Condition
+	(*Succeeded)(nil),                   // 29: pergola.deployer.v1.Succeeded
+	(*Failed)(nil),                      // 30: pergola.deployer.v1.Failed
+	(*Error)(nil),                       // 31: pergola.deployer.v1.Error
+	(*InProgress)(nil),                  // 32: pergola.deployer.v1.InProgress
+	(*RenderRequest)(nil),               // 33: pergola.deployer.v1.RenderRequest
+	(*RenderResponse)(nil),              // 34: pergola.deployer.v1.RenderResponse
+	(*Children)(nil),                    // 35: pergola.deployer.v1.Children
+	(*Child)(nil),                       // 36: pergola.deployer.v1.Child
+	(*DiffRequest)(nil),                 // 37: pergola.deployer.v1.DiffRequest
+	(*DiffResponse)(nil),                // 38: pergola.deployer.v1.DiffResponse
+	(*Changes)(nil),                     // 39: pergola.deployer.v1.Changes
+	(*Change)(nil),                      // 40: pergola.deployer.v1.Change
+	(*RunHooksRequest)(nil),             // 41: pergola.deployer.v1.RunHooksRequest
+	(*RunHooksResponse)(nil),            // 42: pergola.deployer.v1.RunHooksResponse
+	(*HookOutcome)(nil),                 // 43: pergola.deployer.v1.HookOutcome
+	(*NoResult)(nil),                    // 44: pergola.deployer.v1.NoResult
+	(*HookResult)(nil),                  // 45: pergola.deployer.v1.HookResult
+	(*WatchRequest)(nil),                // 46: pergola.deployer.v1.WatchRequest
+	(*WatchResponse)(nil),               // 47: pergola.deployer.v1.WatchResponse
+	(*HoldingsRequest)(nil),             // 48: pergola.deployer.v1.HoldingsRequest
+	(*HoldingsResponse)(nil),            // 49: pergola.deployer.v1.HoldingsResponse
+	(*HoldingList)(nil),                 // 50: pergola.deployer.v1.HoldingList
+	(*Holding)(nil),                     // 51: pergola.deployer.v1.Holding
+	(*CollectRequest)(nil),              // 52: pergola.deployer.v1.CollectRequest
+	(*CollectResponse)(nil),             // 53: pergola.deployer.v1.CollectResponse
+	nil,                                 // 54: pergola.deployer.v1.GetInfoResponse.ProviderConfigurationSchemasEntry
+	(*durationpb.Duration)(nil),         // 55: google.protobuf.Duration
 }
 var file_pergola_deployer_v1_deployer_proto_depIdxs = []int32{
 	2,  // 0: pergola.deployer.v1.GetInfoResponse.capabilities:type_name -> pergola.deployer.v1.Capabilities
-	53, // 1: pergola.deployer.v1.GetInfoResponse.provider_configuration_schemas:type_name -> pergola.deployer.v1.GetInfoResponse.ProviderConfigurationSchemasEntry
+	54, // 1: pergola.deployer.v1.GetInfoResponse.provider_configuration_schemas:type_name -> pergola.deployer.v1.GetInfoResponse.ProviderConfigurationSchemasEntry
 	7,  // 2: pergola.deployer.v1.ConfigureResponse.problems:type_name -> pergola.deployer.v1.Problem
 	7,  // 3: pergola.deployer.v1.ValidateResponse.problems:type_name -> pergola.deployer.v1.Problem
 	9,  // 4: pergola.deployer.v1.HostMessage.start:type_name -> pergola.deployer.v1.Start
-	15, // 5: pergola.deployer.v1.HostMessage.acknowledgement:type_name -> pergola.deployer.v1.Acknowledgement
-	18, // 6: pergola.deployer.v1.HostMessage.stop:type_name -> pergola.deployer.v1.Stop
-	16, // 7: pergola.deployer.v1.HostMessage.resolved_target:type_name -> pergola.deployer.v1.ResolvedTarget
-	17, // 8: pergola.deployer.v1.HostMessage.resolved_registry_credentials:type_name -> pergola.deployer.v1.ResolvedRegistryCredentials
-	34, // 9: pergola.deployer.v1.Start.children:type_name -> pergola.deployer.v1.Children
-	12, // 10: pergola.deployer.v1.Start.credentials:type_name -> pergola.deployer.v1.Credentials
-	11, // 11: pergola.deployer.v1.Start.host_cluster:type_name -> pergola.deployer.v1.HostCluster
-	10, // 12: pergola.deployer.v1.Start.ocm_config:type_name -> pergola.deployer.v1.OCMConfig
-	13, // 13: pergola.deployer.v1.Credentials.registries:type_name -> pergola.deployer.v1.RegistryCredentials
-	14, // 14: pergola.deployer.v1.Credentials.chart_repositories:type_name -> pergola.deployer.v1.ChartRepositoryCredentials
-	30, // 15: pergola.deployer.v1.ResolvedTarget.error:type_name -> pergola.deployer.v1.Error
-	13, // 16: pergola.deployer.v1.ResolvedRegistryCredentials.credentials:type_name -> pergola.deployer.v1.RegistryCredentials
-	30, // 17: pergola.deployer.v1.ResolvedRegistryCredentials.error:type_name -> pergola.deployer.v1.Error
-	20, // 18: pergola.deployer.v1.PluginMessage.progress:type_name -> pergola.deployer.v1.Progress
-	21, // 19: pergola.deployer.v1.PluginMessage.provider_status:type_name -> pergola.deployer.v1.ProviderStatus
-	24, // 20: pergola.deployer.v1.PluginMessage.event:type_name -> pergola.deployer.v1.Event
-	25, // 21: pergola.deployer.v1.PluginMessage.heartbeat:type_name -> pergola.deployer.v1.Heartbeat
-	26, // 22: pergola.deployer.v1.PluginMessage.result:type_name -> pergola.deployer.v1.Result
-	22, // 23: pergola.deployer.v1.PluginMessage.resolve_target:type_name -> pergola.deployer.v1.ResolveTarget
-	23, // 24: pergola.deployer.v1.PluginMessage.resolve_registry_credentials:type_name -> pergola.deployer.v1.ResolveRegistryCredentials
-	28, // 25: pergola.deployer.v1.Result.succeeded:type_name -> pergola.deployer.v1.Succeeded
-	29, // 26: pergola.deployer.v1.Result.failed:type_name -> pergola.deployer.v1.Failed
-	31, // 27: pergola.deployer.v1.Result.in_progress:type_name -> pergola.deployer.v1.InProgress
-	27, // 28: pergola.deployer.v1.Result.conditions:type_name -> pergola.deployer.v1.Condition
-	30, // 29: pergola.deployer.v1.Failed.errors:type_name -> pergola.deployer.v1.Error
-	54, // 30: pergola.deployer.v1.Error.retry_after:type_name -> google.protobuf.Duration
-	54, // 31: pergola.deployer.v1.InProgress.poll_after:type_name -> google.protobuf.Duration
-	9,  // 32: pergola.deployer.v1.RenderRequest.start:type_name -> pergola.deployer.v1.Start
-	34, // 33: pergola.deployer.v1.RenderResponse.children:type_name -> pergola.deployer.v1.Children
-	29, // 34: pergola.deployer.v1.RenderResponse.failed:type_name -> pergola.deployer.v1.Failed
-	35, // 35: pergola.deployer.v1.Children.children:type_name -> pergola.deployer.v1.Child
-	9,  // 36: pergola.deployer.v1.DiffRequest.start:type_name -> pergola.deployer.v1.Start
-	38, // 37: pergola.deployer.v1.DiffResponse.changes:type_name -> pergola.deployer.v1.Changes
-	29, // 38: pergola.deployer.v1.DiffResponse.failed:type_name -> pergola.deployer.v1.Failed
-	39, // 39: pergola.deployer.v1.Changes.changes:type_name -> pergola.deployer.v1.Change
-	42, // 40: pergola.deployer.v1.RunHooksResponse.outcomes:type_name -> pergola.deployer.v1.HookOutcome
-	43, // 41: pergola.deployer.v1.HookOutcome.none:type_name -> pergola.deployer.v1.NoResult
-	44, // 42: pergola.deployer.v1.HookOutcome.result:type_name -> pergola.deployer.v1.HookResult
-	30, // 43: pergola.deployer.v1.HookOutcome.error:type_name -> pergola.deployer.v1.Error
-	54, // 44: pergola.deployer.v1.HookResult.requeue_after:type_name -> google.protobuf.Duration
-	11, // 45: pergola.deployer.v1.HoldingsRequest.host_cluster:type_name -> pergola.deployer.v1.HostCluster
-	49, // 46: pergola.deployer.v1.HoldingsResponse.held:type_name -> pergola.deployer.v1.HoldingList
-	29, // 47: pergola.deployer.v1.HoldingsResponse.failed:type_name -> pergola.deployer.v1.Failed
-	50, // 48: pergola.deployer.v1.HoldingList.holdings:type_name -> pergola.deployer.v1.Holding
-	50, // 49: pergola.deployer.v1.CollectRequest.holdings:type_name -> pergola.deployer.v1.Holding
-	11, // 50: pergola.deployer.v1.CollectRequest.host_cluster:type_name -> pergola.deployer.v1.HostCluster
-	29, // 51: pergola.deployer.v1.CollectResponse.failed:type_name -> pergola.deployer.v1.Failed
-	0,  // 52: pergola.deployer.v1.DeployerService.GetInfo:input_type -> pergola.deployer.v1.GetInfoRequest
-	3,  // 53: pergola.deployer.v1.DeployerService.Configure:input_type -> pergola.deployer.v1.ConfigureRequest
-	5,  // 54: pergola.deployer.v1.DeployerService.Validate:input_type -> pergola.deployer.v1.ValidateRequest
-	8,  // 55: pergola.deployer.v1.DeployerService.Reconcile:input_type -> pergola.deployer.v1.HostMessage
-	8,  // 56: pergola.deployer.v1.DeployerService.Delete:input_type -> pergola.deployer.v1.HostMessage
-	8,  // 57: pergola.deployer.v1.DeployerService.Abort:input_type -> pergola.deployer.v1.HostMessage
-	8,  // 58: pergola.deployer.v1.DeployerService.ForceReconcile:input_type -> pergola.deployer.v1.HostMessage
-	32, // 59: pergola.deployer.v1.DeployerService.Render:input_type -> pergola.deployer.v1.RenderRequest
-	36, // 60: pergola.deployer.v1.DeployerService.Diff:input_type -> pergola.deployer.v1.DiffRequest
-	40, // 61: pergola.deployer.v1.DeployerService.RunHooks:input_type -> pergola.deployer.v1.RunHooksRequest
-	45, // 62: pergola.deployer.v1.DeployerService.Watch:input_type -> pergola.deployer.v1.WatchRequest
-	47, // 63: pergola.deployer.v1.DeployerService.Holdings:input_type -> pergola.deployer.v1.HoldingsRequest
-	51, // 64: pergola.deployer.v1.DeployerService.Collect:input_type -> pergola.deployer.v1.CollectRequest
-	1,  // 65: pergola.deployer.v1.DeployerService.GetInfo:output_type -> pergola.deployer.v1.GetInfoResponse
-	4,  // 66: pergola.deployer.v1.DeployerService.Configure:output_type -> pergola.deployer.v1.ConfigureResponse
-	6,  // 67: pergola.deployer.v1.DeployerService.Validate:output_type -> pergola.deployer.v1.ValidateResponse
-	19, // 68: pergola.deployer.v1.DeployerService.Reconcile:output_type -> pergola.deployer.v1.PluginMessage
-	19, // 69: pergola.deployer.v1.DeployerService.Delete:output_type -> pergola.deployer.v1.PluginMessage
-	19, // 70: pergola.deployer.v1.DeployerService.Abort:output_type -> pergola.deployer.v1.PluginMessage
-	19, // 71: pergola.deployer.v1.DeployerService.ForceReconcile:output_type -> pergola.deployer.v1.PluginMessage
-	33, // 72: pergola.deployer.v1.DeployerService.Render:output_type -> pergola.deployer.v1.RenderResponse
-	37, // 73: pergola.deployer.v1.DeployerService.Diff:output_type -> pergola.deployer.v1.DiffResponse
-	41, // 74: pergola.deployer.v1.DeployerService.RunHooks:output_type -> pergola.deployer.v1.RunHooksResponse
-	46, // 75: pergola.deployer.v1.DeployerService.Watch:output_type -> pergola.deployer.v1.WatchResponse
-	48, // 76: pergola.deployer.v1.DeployerService.Holdings:output_type -> pergola.deployer.v1.HoldingsResponse
-	52, // 77: pergola.deployer.v1.DeployerService.Collect:output_type -> pergola.deployer.v1.CollectResponse
-	65, // [65:78] is the sub-list for method output_type
-	52, // [52:65] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	16, // 5: pergola.deployer.v1.HostMessage.acknowledgement:type_name -> pergola.deployer.v1.Acknowledgement
+	19, // 6: pergola.deployer.v1.HostMessage.stop:type_name -> pergola.deployer.v1.Stop
+	17, // 7: pergola.deployer.v1.HostMessage.resolved_target:type_name -> pergola.deployer.v1.ResolvedTarget
+	18, // 8: pergola.deployer.v1.HostMessage.resolved_registry_credentials:type_name -> pergola.deployer.v1.ResolvedRegistryCredentials
+	35, // 9: pergola.deployer.v1.Start.children:type_name -> pergola.deployer.v1.Children
+	13, // 10: pergola.deployer.v1.Start.credentials:type_name -> pergola.deployer.v1.Credentials
+	12, // 11: pergola.deployer.v1.Start.host_cluster:type_name -> pergola.deployer.v1.HostCluster
+	11, // 12: pergola.deployer.v1.Start.ocm_config:type_name -> pergola.deployer.v1.OCMConfig
+	10, // 13: pergola.deployer.v1.Start.claims:type_name -> pergola.deployer.v1.Claim
+	14, // 14: pergola.deployer.v1.Credentials.registries:type_name -> pergola.deployer.v1.RegistryCredentials
+	15, // 15: pergola.deployer.v1.Credentials.chart_repositories:type_name -> pergola.deployer.v1.ChartRepositoryCredentials
+	31, // 16: pergola.deployer.v1.ResolvedTarget.error:type_name -> pergola.deployer.v1.Error
+	14, // 17: pergola.deployer.v1.ResolvedRegistryCredentials.credentials:type_name -> pergola.deployer.v1.RegistryCredentials
+	31, // 18: pergola.deployer.v1.ResolvedRegistryCredentials.error:type_name -> pergola.deployer.v1.Error
+	21, // 19: pergola.deployer.v1.PluginMessage.progress:type_name -> pergola.deployer.v1.Progress
+	22, // 20: pergola.deployer.v1.PluginMessage.provider_status:type_name -> pergola.deployer.v1.ProviderStatus
+	25, // 21: pergola.deployer.v1.PluginMessage.event:type_name -> pergola.deployer.v1.Event
+	26, // 22: pergola.deployer.v1.PluginMessage.heartbeat:type_name -> pergola.deployer.v1.Heartbeat
+	27, // 23: pergola.deployer.v1.PluginMessage.result:type_name -> pergola.deployer.v1.Result
+	23, // 24: pergola.deployer.v1.PluginMessage.resolve_target:type_name -> pergola.deployer.v1.ResolveTarget
+	24, // 25: pergola.deployer.v1.PluginMessage.resolve_registry_credentials:type_name -> pergola.deployer.v1.ResolveRegistryCredentials
+	29, // 26: pergola.deployer.v1.Result.succeeded:type_name -> pergola.deployer.v1.Succeeded
+	30, // 27: pergola.deployer.v1.Result.failed:type_name -> pergola.deployer.v1.Failed
+	32, // 28: pergola.deployer.v1.Result.in_progress:type_name -> pergola.deployer.v1.InProgress
+	28, // 29: pergola.deployer.v1.Result.conditions:type_name -> pergola.deployer.v1.Condition
+	31, // 30: pergola.deployer.v1.Failed.errors:type_name -> pergola.deployer.v1.Error
+	55, // 31: pergola.deployer.v1.Error.retry_after:type_name -> google.protobuf.Duration
+	10, // 32: pergola.deployer.v1.Error.held:type_name -> pergola.deployer.v1.Claim
+	55, // 33: pergola.deployer.v1.InProgress.poll_after:type_name -> google.protobuf.Duration
+	9,  // 34: pergola.deployer.v1.RenderRequest.start:type_name -> pergola.deployer.v1.Start
+	35, // 35: pergola.deployer.v1.RenderResponse.children:type_name -> pergola.deployer.v1.Children
+	30, // 36: pergola.deployer.v1.RenderResponse.failed:type_name -> pergola.deployer.v1.Failed
+	36, // 37: pergola.deployer.v1.Children.children:type_name -> pergola.deployer.v1.Child
+	9,  // 38: pergola.deployer.v1.DiffRequest.start:type_name -> pergola.deployer.v1.Start
+	39, // 39: pergola.deployer.v1.DiffResponse.changes:type_name -> pergola.deployer.v1.Changes
+	30, // 40: pergola.deployer.v1.DiffResponse.failed:type_name -> pergola.deployer.v1.Failed
+	40, // 41: pergola.deployer.v1.Changes.changes:type_name -> pergola.deployer.v1.Change
+	43, // 42: pergola.deployer.v1.RunHooksResponse.outcomes:type_name -> pergola.deployer.v1.HookOutcome
+	44, // 43: pergola.deployer.v1.HookOutcome.none:type_name -> pergola.deployer.v1.NoResult
+	45, // 44: pergola.deployer.v1.HookOutcome.result:type_name -> pergola.deployer.v1.HookResult
+	31, // 45: pergola.deployer.v1.HookOutcome.error:type_name -> pergola.deployer.v1.Error
+	55, // 46: pergola.deployer.v1.HookResult.requeue_after:type_name -> google.protobuf.Duration
+	12, // 47: pergola.deployer.v1.HoldingsRequest.host_cluster:type_name -> pergola.deployer.v1.HostCluster
+	50, // 48: pergola.deployer.v1.HoldingsResponse.held:type_name -> pergola.deployer.v1.HoldingList
+	30, // 49: pergola.deployer.v1.HoldingsResponse.failed:type_name -> pergola.deployer.v1.Failed
+	51, // 50: pergola.deployer.v1.HoldingList.holdings:type_name -> pergola.deployer.v1.Holding
+	51, // 51: pergola.deployer.v1.CollectRequest.holdings:type_name -> pergola.deployer.v1.Holding
+	12, // 52: pergola.deployer.v1.CollectRequest.host_cluster:type_name -> pergola.deployer.v1.HostCluster
+	30, // 53: pergola.deployer.v1.CollectResponse.failed:type_name -> pergola.deployer.v1.Failed
+	0,  // 54: pergola.deployer.v1.DeployerService.GetInfo:input_type -> pergola.deployer.v1.GetInfoRequest
+	3,  // 55: pergola.deployer.v1.DeployerService.Configure:input_type -> pergola.deployer.v1.ConfigureRequest
+	5,  // 56: pergola.deployer.v1.DeployerService.Validate:input_type -> pergola.deployer.v1.ValidateRequest
+	8,  // 57: pergola.deployer.v1.DeployerService.Reconcile:input_type -> pergola.deployer.v1.HostMessage
+	8,  // 58: pergola.deployer.v1.DeployerService.Delete:input_type -> pergola.deployer.v1.HostMessage
+	8,  // 59: pergola.deployer.v1.DeployerService.Abort:input_type -> pergola.deployer.v1.HostMessage
+	8,  // 60: pergola.deployer.v1.DeployerService.ForceReconcile:input_type -> pergola.deployer.v1.HostMessage
+	33, // 61: pergola.deployer.v1.DeployerService.Render:input_type -> pergola.deployer.v1.RenderRequest
+	37, // 62: pergola.deployer.v1.DeployerService.Diff:input_type -> pergola.deployer.v1.DiffRequest
+	41, // 63: pergola.deployer.v1.DeployerService.RunHooks:input_type -> pergola.deployer.v1.RunHooksRequest
+	46, // 64: pergola.deployer.v1.DeployerService.Watch:input_type -> pergola.deployer.v1.WatchRequest
+	48, // 65: pergola.deployer.v1.DeployerService.Holdings:input_type -> pergola.deployer.v1.HoldingsRequest
+	52, // 66: pergola.deployer.v1.DeployerService.Collect:input_type -> pergola.deployer.v1.CollectRequest
+	1,  // 67: pergola.deployer.v1.DeployerService.GetInfo:output_type -> pergola.deployer.v1.GetInfoResponse
+	4,  // 68: pergola.deployer.v1.DeployerService.Configure:output_type -> pergola.deployer.v1.ConfigureResponse
+	6,  // 69: pergola.deployer.v1.DeployerService.Validate:output_type -> pergola.deployer.v1.ValidateResponse
+	20, // 70: pergola.deployer.v1.DeployerService.Reconcile:output_type -> pergola.deployer.v1.PluginMessage
+	20, // 71: pergola.deployer.v1.DeployerService.Delete:output_type -> pergola.deployer.v1.PluginMessage
+	20, // 72: pergola.deployer.v1.DeployerService.Abort:output_type -> pergola.deployer.v1.PluginMessage
+	20, // 73: pergola.deployer.v1.DeployerService.ForceReconcile:output_type -> pergola.deployer.v1.PluginMessage
+	34, // 74: pergola.deployer.v1.DeployerService.Render:output_type -> pergola.deployer.v1.RenderResponse
+	38, // 75: pergola.deployer.v1.DeployerService.Diff:output_type -> pergola.deployer.v1.DiffResponse
+	42, // 76: pergola.deployer.v1.DeployerService.RunHooks:output_type -> pergola.deployer.v1.RunHooksResponse
+	47, // 77: pergola.deployer.v1.DeployerService.Watch:output_type -> pergola.deployer.v1.WatchResponse
+	49, // 78: pergola.deployer.v1.DeployerService.Holdings:output_type -> pergola.deployer.v1.HoldingsResponse
+	53, // 79: pergola.deployer.v1.DeployerService.Collect:output_type -> pergola.deployer.v1.CollectResponse
+	67, // [67:80] is the sub-list for method output_type
+	54, // [54:67] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_pergola_deployer_v1_deployer_proto_init() }
@@ -4029,7 +4124,7 @@ func file_pergola_deployer_v1_deployer_proto_init() {
 		(*HostMessage_ResolvedTarget)(nil),
 		(*HostMessage_ResolvedRegistryCredentials)(nil),
 	}
-	file_pergola_deployer_v1_deployer_proto_msgTypes[19].OneofWrappers = []any{
+	file_pergola_deployer_v1_deployer_proto_msgTypes[20].OneofWrappers = []any{
 		(*PluginMessage_Progress)(nil),
 		(*PluginMessage_ProviderStatus)(nil),
 		(*PluginMessage_Event)(nil),
@@ -4038,25 +4133,25 @@ func file_pergola_deployer_v1_deployer_proto_init() {
 		(*PluginMessage_ResolveTarget)(nil),
 		(*PluginMessage_ResolveRegistryCredentials)(nil),
 	}
-	file_pergola_deployer_v1_deployer_proto_msgTypes[26].OneofWrappers = []any{
+	file_pergola_deployer_v1_deployer_proto_msgTypes[27].OneofWrappers = []any{
 		(*Result_Succeeded)(nil),
 		(*Result_Failed)(nil),
 		(*Result_InProgress)(nil),
 	}
-	file_pergola_deployer_v1_deployer_proto_msgTypes[33].OneofWrappers = []any{
+	file_pergola_deployer_v1_deployer_proto_msgTypes[34].OneofWrappers = []any{
 		(*RenderResponse_Children)(nil),
 		(*RenderResponse_Failed)(nil),
 	}
-	file_pergola_deployer_v1_deployer_proto_msgTypes[37].OneofWrappers = []any{
+	file_pergola_deployer_v1_deployer_proto_msgTypes[38].OneofWrappers = []any{
 		(*DiffResponse_Changes)(nil),
 		(*DiffResponse_Failed)(nil),
 	}
-	file_pergola_deployer_v1_deployer_proto_msgTypes[42].OneofWrappers = []any{
+	file_pergola_deployer_v1_deployer_proto_msgTypes[43].OneofWrappers = []any{
 		(*HookOutcome_None)(nil),
 		(*HookOutcome_Result)(nil),
 		(*HookOutcome_Error)(nil),
 	}
-	file_pergola_deployer_v1_deployer_proto_msgTypes[48].OneofWrappers = []any{
+	file_pergola_deployer_v1_deployer_proto_msgTypes[49].OneofWrappers = []any{
 		(*HoldingsResponse_Held)(nil),
 		(*HoldingsResponse_Failed)(nil),
 	}
@@ -4066,7 +4161,7 @@ func file_pergola_deployer_v1_deployer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pergola_deployer_v1_deployer_proto_rawDesc), len(file_pergola_deployer_v1_deployer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   54,
+			NumMessages:   55,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
