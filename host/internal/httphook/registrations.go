@@ -45,8 +45,9 @@ type RegistrationOptions struct {
 	Elected func() bool
 	// Deployers returns the plugin of a type, its version, and its number of replicas; false if none serves it.
 	Deployers func(t v1alpha1.DeployItemType) (plugin, version string, replicas int, ok bool)
-	// Changed is called with the types, sorted, for which For may answer differently from now on. It must not block.
-	Changed func(types []v1alpha1.DeployItemType)
+	// Changed is called with the types, sorted, for which For may answer differently from now on; first: the
+	// registrations were unknown before. It must not block.
+	Changed func(types []v1alpha1.DeployItemType, first bool)
 	// Version of the host, for hooks.
 	Version string
 	// Metrics count the requests to hooks.
@@ -277,6 +278,6 @@ func (r *Registrations) announce(before, next *state) {
 		}
 	}
 	if changed.Len() > 0 {
-		r.options.Changed(sets.List(changed))
+		r.options.Changed(sets.List(changed), before.unknown != nil)
 	}
 }

@@ -63,7 +63,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		Deployers: func(t v1alpha1.DeployItemType) (plugin, version string, replicas int, ok bool) {
 			return "one", "v1.2.3", 2, slices.Contains(w.served, t)
 		},
-		Changed: func(types []v1alpha1.DeployItemType) { w.changed = append(w.changed, types...) },
+		Changed: func(types []v1alpha1.DeployItemType, _ bool) { w.changed = append(w.changed, types...) },
 		Log:     slog.New(slog.NewTextHandler(&w.log, nil)),
 	}, admin, admin, w.events)
 	return w

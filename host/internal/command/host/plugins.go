@@ -99,10 +99,10 @@ func (h *host) registerHTTPHooks() error {
 	return err
 }
 
-// hooksChanged takes the types with changed HTTP hooks.
-func (h *host) hooksChanged(types []v1alpha1.DeployItemType) {
+// hooksChanged takes the types with changed HTTP hooks. What the host finds at its start is no change.
+func (h *host) hooksChanged(types []v1alpha1.DeployItemType, first bool) {
 	h.deployItems.HTTPHooksChanged(types)
-	if h.extras.jobs == nil {
+	if h.extras.jobs == nil || first {
 		return
 	}
 	types = slices.DeleteFunc(slices.Clone(types), func(t v1alpha1.DeployItemType) bool {

@@ -94,7 +94,15 @@ func (s *state) forget(args []string) string {
 }
 
 func (s *state) job(args []string) string {
+	first := hook.FirstJob(s.item)
 	plugintest.NewJob(s.item)
+	if i := slices.Index(args, "-try"); i >= 0 {
+		args = slices.Delete(args, i, i+1)
+		plugintest.Keep(s.item, &sdktest.Result{Conditions: []sdk.Condition{{
+			Type: hook.ConditionNextTry, Status: landscaper.ConditionFalse,
+			Reason: "UnderWay", Message: hook.TryMessage(s.item.Status.JobID, 2, first),
+		}}})
+	}
 	if i := slices.Index(args, "-hook"); i >= 0 {
 		args = slices.Delete(args, i, i+1)
 		plugintest.Keep(s.item, &sdktest.Result{Conditions: []sdk.Condition{{

@@ -17,6 +17,7 @@
 // Its jobs. Each prints the end of its last call, exports, conditions and events:
 //
 //	job [-hook] [-once]     carries out a new job, -hook one of a schedule; -once makes one call
+//	job -try [-once]        carries out another try of the last job, which has failed
 //	retry [-once]           goes on with the job
 //	delete-item [-once]     deletes the item
 //	diff                    prints the changes by the next job
