@@ -110,7 +110,7 @@ func withoutErrorTexts(item *v1alpha1.DeployItem) v1alpha1.DeployItemStatus {
 func isIdle(item *v1alpha1.DeployItem) bool {
 	_, tries := contract.PlannedTry(item)
 	return contract.Decide(item, time.Time{}).Action == contract.Nothing && !contract.FailedForMissingReference(item) &&
-		!tries && contract.Unserved(item) == "" && contract.ShowsPaused(item)
+		!tries && contract.HeldOf(item) == (contract.Held{}) && contract.Unserved(item) == "" && contract.ShowsPaused(item)
 }
 
 func shared(text string) string { return unique.Make(text).Value() }
