@@ -86,6 +86,8 @@ const (
 	// contract has the scenarios for all deployers of objects, and contractIn is the package with their test for
 	// manifests.
 	contract, contractIn = "plugins/internal/plugintest/scenarios/testdata", "plugins/manifest/internal/deployer"
+	// helmIn is the package with the test for charts, which has a subtest for each mode, and one of them for releases.
+	helmIn = "plugins/helm/internal/deployer"
 )
 
 // rulesOfScenario returns the rules in the comments of a scenario, the subtest of TestScenarios of its name.
@@ -114,8 +116,8 @@ func rulesOfScenario(path string, content []byte) (rules []rule, problems []stri
 		}
 		r.dir, r.line = dir, at
 		r.test, r.subtest = "TestScenarios", strings.TrimSuffix(file, scenarioSuffix)
-		if strings.HasPrefix(path, contract) && r.page == "helm.md" {
-			r.dir, r.subtest = "plugins/helm/internal/deployer", "release/"+r.subtest
+		if dir == helmIn || strings.HasPrefix(path, contract) && r.page == "helm.md" {
+			r.dir, r.subtest = helmIn, "release/"+r.subtest
 		}
 		rules, text = append(rules, r), ""
 	}

@@ -52,7 +52,7 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// Rule (deploy-items.md#items-that-need-the-same, /claims): A living item of the same type and Target has a claim to
+// Rule (deploy-items.md#items-that-need-the-same): A living item of the same type and Target has a claim to
 // what a deleted one holds.
 func TestClaimOn(t *testing.T) {
 	target := func(i *v1alpha1.DeployItem, name string) { i.Spec.Target = &v1alpha1.ObjectReference{Name: name} }

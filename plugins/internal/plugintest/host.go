@@ -86,6 +86,7 @@ func (h *Host) Item(itemType landscaper.DeployItemType, name string, config any)
 // NewJob gives an item another job, as the host does.
 func NewJob(item *landscaper.DeployItem) {
 	item.Status.JobID, item.Status.Phase = uuid.NewString(), landscaper.DeployItemPhaseInit
+	item.Status.ObservedGeneration = item.Generation
 }
 
 // Keep leaves the conditions of a result in an item, as the host does.

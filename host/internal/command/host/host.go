@@ -120,7 +120,7 @@ func (h *host) setUp(ctx context.Context, cluster, podCluster *rest.Config) erro
 				return err
 			}
 		}
-		if err := h.setJobs(); err != nil {
+		if err := h.setJobs(); err != nil { //nolint:contextcheck // a cache answers from memory
 			return err
 		}
 	}

@@ -93,6 +93,9 @@ func (s *state) forget(args []string) string {
 	return ""
 }
 
+// reasonUnderWay is the host's reason of hook.ConditionNextTry during a try.
+const reasonUnderWay = "UnderWay"
+
 func (s *state) job(args []string) string {
 	first := hook.FirstJob(s.item)
 	plugintest.NewJob(s.item)
@@ -100,7 +103,7 @@ func (s *state) job(args []string) string {
 		args = slices.Delete(args, i, i+1)
 		plugintest.Keep(s.item, &sdktest.Result{Conditions: []sdk.Condition{{
 			Type: hook.ConditionNextTry, Status: landscaper.ConditionFalse,
-			Reason: "UnderWay", Message: hook.TryMessage(s.item.Status.JobID, 2, first),
+			Reason: reasonUnderWay, Message: hook.TryMessage(s.item.Status.JobID, 2, first),
 		}}})
 	}
 	if i := slices.Index(args, "-hook"); i >= 0 {
