@@ -14,9 +14,12 @@ import (
 func TestVanishedHeals(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[object.Key]bool{
-		{Kind: "Service"}: true, {Group: "apps", Kind: "Deployment"}: true,
+		{Kind: "Service"}:                             true,
+		{Group: "apps", Kind: "Deployment"}:           true,
 		{Group: "networking.k8s.io", Kind: "Ingress"}: true,
-		{Group: "batch", Kind: "Job"}:                 false, {Kind: "Pod"}: false, {Group: "example.org", Kind: "Backup"}: false,
+		{Group: "batch", Kind: "Job"}:                 false,
+		{Kind: "Pod"}:                                 false,
+		{Group: "example.org", Kind: "Backup"}:        false,
 	} {
 		var e *sdk.Error
 		if err := desired.Vanished(&desired.Object{Key: key}); !errors.As(err, &e) || e.Heals != want {
