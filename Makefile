@@ -90,11 +90,9 @@ demo: build $(DEMO_NEEDS) ## See Pergola work: control plane, host, plugins and 
 
 # These take longest, and are begun first.
 LONG_TESTS = ./test/e2e/... ./plugins/helm/internal/deployer ./charts ./test/chaos
-# Tests wait for processes, Pods and times, so that more packages at once than processors keep these busy.
-TEST_PACKAGES ?= $(shell echo $$((2 * $$(nproc))))
 # The tests of one run share a control plane where one is enough for them. `make verify` vets.
 GOTESTSUM = KUBEBUILDER_ASSETS=$$($(CLUSTER) path) CGO_ENABLED=1 RAPID_SEED=$(RAPID_SEED) RAPID_CHECKS=$(RAPID_CHECKS) \
-	go run ./test/testenv/run $(TOOLS)/gotestsum --format pkgname-and-test-fails --jsonfile bin/test.json -- -race -count 1 -timeout 40m -vet off -p $(TEST_PACKAGES)
+	go run ./test/testenv/run $(TOOLS)/gotestsum --format pkgname-and-test-fails --jsonfile bin/test.json -- -race -count 1 -timeout 40m -vet off
 
 .PHONY: test
 test: build test-plugins test-needs ## Run all tests, with the race detector
