@@ -3,7 +3,9 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -53,6 +55,13 @@ func TestStopDrains(t *testing.T) {
 
 	// A plugin that hears nothing for a while lets us look at the host meanwhile.
 	signal(t, plugin, syscall.SIGSTOP)
+	eventually(t, "the plugin to hear nothing", func(context.Context) (string, error) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", plugin))
+		if strings.Contains(string(stat), ") T ") { // all its threads are stopped
+			return "", nil
+		}
+		return string(stat), err
+	})
 	if err := host.Terminate(); err != nil {
 		t.Fatal(err)
 	}
