@@ -19,9 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// SingleNamespace is the namespace of the Leases of hosts without locks. All hosts of a cluster must find them, in
+// singleNamespace is the namespace of the Leases of hosts without locks. All hosts of a cluster must find them, in
 // whatever namespace they run.
-const SingleNamespace = "kube-system"
+const singleNamespace = "kube-system"
 
 // ErrTakenOver reports that another host has the Lease by now. The host must end.
 var ErrTakenOver = errors.New("another standalone host without locks has taken over this cluster, because this host " +
@@ -78,7 +78,7 @@ func (s *Single) Run(ctx context.Context) error {
 		case apierrors.IsForbidden(err), meta.IsNoMatchError(err):
 			// It would keep hosts with few rights from any work.
 			s.log.Warn("cannot notice another standalone host without locks; a host without locks needs the rights get, "+
-				"create and update for leases in the namespace "+SingleNamespace, "error", err.Error())
+				"create and update for leases in the namespace "+singleNamespace, "error", err.Error())
 			s.hold()
 			<-ctx.Done()
 			return nil
@@ -142,12 +142,12 @@ var errOther = errors.New("another standalone host without locks works on this c
 
 // try takes or renews the Lease. The error is errOther, or that of the API server.
 func (s *Single) try(ctx context.Context) error {
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: SingleNamespace, Name: s.name}}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: singleNamespace, Name: s.name}}
 	err := s.client.Get(ctx, client.ObjectKeyFromObject(lease), lease)
 	missing := apierrors.IsNotFound(err)
 	if err != nil && !missing {
 		s.version = "" // the other host could not renew it either
-		return fmt.Errorf("read the Lease %s/%s of standalone hosts without locks: %w", SingleNamespace, s.name, err)
+		return fmt.Errorf("read the Lease %s/%s of standalone hosts without locks: %w", singleNamespace, s.name, err)
 	}
 	now := s.clock.Now()
 	if holder := ptr.Deref(lease.Spec.HolderIdentity, ""); holder != "" && holder != s.process {
@@ -156,7 +156,7 @@ func (s *Single) try(ctx context.Context) error {
 		}
 		if left := s.since.Add(s.duration).Sub(now); left > 0 {
 			return fmt.Errorf("%w, %s, by the Lease %s/%s; stop one of them, or give both locks (several replicas in Pods, "+
-				"locking on)", errOther, holder, SingleNamespace, s.name)
+				"locking on)", errOther, holder, singleNamespace, s.name)
 		}
 	}
 	lease.Spec = coordinationv1.LeaseSpec{
@@ -170,7 +170,7 @@ func (s *Single) try(ctx context.Context) error {
 		err = s.client.Update(ctx, lease) // on condition of its version
 	}
 	if err != nil {
-		return fmt.Errorf("write the Lease %s/%s of standalone hosts without locks: %w", SingleNamespace, s.name, err)
+		return fmt.Errorf("write the Lease %s/%s of standalone hosts without locks: %w", singleNamespace, s.name, err)
 	}
 	return nil
 }
@@ -183,7 +183,7 @@ func (s *Single) release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
 	lease := &coordinationv1.Lease{}
-	err := s.client.Get(ctx, client.ObjectKey{Namespace: SingleNamespace, Name: s.name}, lease)
+	err := s.client.Get(ctx, client.ObjectKey{Namespace: singleNamespace, Name: s.name}, lease)
 	if err == nil && ptr.Deref(lease.Spec.HolderIdentity, "") == s.process {
 		lease.Spec.HolderIdentity = nil
 		err = s.client.Update(ctx, lease)
