@@ -96,6 +96,8 @@ func (n *node) sync(ctx context.Context, pod *corev1.Pod) error {
 		return nil
 	case pod.DeletionTimestamp != nil && !n.ran(pod):
 		return n.end(ctx, pod, nil)
+	case pod.DeletionTimestamp != nil && *pod.DeletionGracePeriodSeconds == 0: // removed by force: it ends on the spot
+		return nil
 	case pod.DeletionTimestamp != nil:
 		if err := n.upload(ctx, pod); err != nil {
 			return err
