@@ -25,33 +25,37 @@ const (
 // The conditions of standalone mode.
 const (
 	// ConditionNextTry: True after a failed job with another one planned; the message has its time. False while that job
-	// is under way; deployers see it by hook.FirstJob. Absent for all other items.
+	// is under way, deployers see it by hook.FirstJob, and for a job that would be planned if retries were not switched
+	// off. Absent for all other items.
 	ConditionNextTry = hook.ConditionNextTry
 	// ConditionPaused: True for an item with PausedAnnotation; absent for all others.
 	ConditionPaused v1alpha1.ConditionType = "Paused"
 )
 
 const (
-	reasonPlanned   = "Planned"
-	reasonUnderWay  = "UnderWay"
-	reasonPaused    = "Annotated"
-	messagePlanned  = "try %d of job %s at %s"
-	messagePaused   = "no job starts by itself until the annotation " + PausedAnnotation + " is removed"
-	pausesSeparator = ","
+	reasonPlanned      = "Planned"
+	reasonUnderWay     = "UnderWay"
+	reasonSwitchedOff  = "SwitchedOff"
+	reasonPaused       = "Annotated"
+	messagePlanned     = "try %d of job %s at %s"
+	messageSwitchedOff = "try %d of job %s is not planned: retries are switched off"
+	messagePaused      = "no job starts by itself until the annotation " + PausedAnnotation + " is removed"
+	pausesSeparator    = ","
 )
 
 // spread is the part of a pause that differs from item to item.
 const spread = 4
 
 // Pauses are the pauses between the jobs of an item that keeps failing, where there is no Landscaper. First comes
-// after the first failure. Each further one is twice as long, up to Longest. The zero value stands for no further job.
+// after the first failure, zero for no further job. Each further one is twice as long, up to Longest. The zero value is
+// that of a host beside a Landscaper, where an item shows nothing of tries.
 type Pauses struct{ First, Longest time.Duration }
 
 // Override reads the value of RetriesAnnotation: "none", the first pause, or the first and the longest pause with a
 // comma between them. Without a longest one that of p is in force.
 func (p Pauses) Override(value string) (Pauses, error) {
 	if value == "none" {
-		return Pauses{}, nil
+		return Pauses{Longest: p.Longest}, nil
 	}
 	first, longest, both := strings.Cut(value, pausesSeparator)
 	parsed := Pauses{Longest: p.Longest}
@@ -102,19 +106,45 @@ func (p Pauses) Fail(item *v1alpha1.DeployItem, deletion bool, e Error, random f
 		failed = running
 	}
 	Fail(item, deletion, e, now)
+	if p != (Pauses{}) && e.heals() && !FailedForMissingReference(item) {
+		p.plan(item, Try{Number: failed.Number + 1, Job: failed.Job}, random, now)
+	}
+}
+
+// plan notes the next try in the status, with its time unless retries are switched off.
+func (p Pauses) plan(item *v1alpha1.DeployItem, next Try, random float64, now time.Time) {
 	p, malformed := p.of(item)
-	if p.First <= 0 || !e.heals() || FailedForMissingReference(item) {
+	if p.First <= 0 {
+		message := fmt.Sprintf(messageSwitchedOff, next.Number, next.Job)
+		setCondition(&item.Status, ConditionNextTry, v1alpha1.ConditionFalse, reasonSwitchedOff, message, now)
 		return
 	}
-	at := now.Add(p.after(failed.Number, random)).UTC().Truncate(time.Second)
-	message := fmt.Sprintf(messagePlanned, failed.Number+1, failed.Job, at.Format(time.RFC3339))
-	if e.Held != (Held{}) {
-		message += fmt.Sprintf(messageOrGone, e.Held.By)
+	at := now.Add(p.after(next.Number-1, random)).UTC().Truncate(time.Second)
+	message := fmt.Sprintf(messagePlanned, next.Number, next.Job, at.Format(time.RFC3339))
+	if held := HeldOf(item); held != (Held{}) {
+		message += fmt.Sprintf(messageOrGone, held.By)
 	}
 	if malformed != nil {
 		message += "; " + malformed.Error()
 	}
 	setCondition(&item.Status, ConditionNextTry, v1alpha1.ConditionTrue, reasonPlanned, message, now)
+}
+
+// Replan plans a try that was not planned because retries were switched off, or the other way round.
+func (p Pauses) Replan(item *v1alpha1.DeployItem, random float64, now time.Time) {
+	if p.FitPlan(item) {
+		return
+	}
+	next, _ := KnownTry(item)
+	p.plan(item, next, random, now)
+}
+
+// FitPlan reports whether the status has a planned try only with retries, and one that is not planned only without.
+func (p Pauses) FitPlan(item *v1alpha1.DeployItem) bool {
+	p, _ = p.of(item)
+	_, planned := PlannedTry(item)
+	_, switchedOff := switchedOffTry(item)
+	return p.First > 0 && !switchedOff || p.First <= 0 && !planned
 }
 
 // heals reports whether the next job can succeed without a change of the item.
@@ -149,9 +179,6 @@ func (p Pauses) NextTry(item *v1alpha1.DeployItem) (next Try, ok bool) {
 	return next, ok
 }
 
-// RemovePlan removes the next try from the status.
-func RemovePlan(item *v1alpha1.DeployItem) { removeConditions(&item.Status, ConditionNextTry) }
-
 // PlannedTry returns the try in the condition NextTry of an item; not ok for none.
 func PlannedTry(item *v1alpha1.DeployItem) (next Try, ok bool) {
 	c := condition(&item.Status, ConditionNextTry)
@@ -166,11 +193,29 @@ func PlannedTry(item *v1alpha1.DeployItem) (next Try, ok bool) {
 	return next, err == nil && next.Number > 0
 }
 
+// switchedOffTry is PlannedTry for a try that is not planned because retries are switched off.
+func switchedOffTry(item *v1alpha1.DeployItem) (next Try, ok bool) {
+	c := condition(&item.Status, ConditionNextTry)
+	if c == nil || c.Reason != reasonSwitchedOff {
+		return Try{}, false
+	}
+	_, err := fmt.Sscanf(c.Message, messageSwitchedOff, &next.Number, &next.Job)
+	return next, err == nil && next.Number > 0
+}
+
+// KnownTry returns the next try of an item, planned or not; not ok for none.
+func KnownTry(item *v1alpha1.DeployItem) (next Try, ok bool) {
+	if next, ok = PlannedTry(item); ok {
+		return next, true
+	}
+	return switchedOffTry(item)
+}
+
 // AfterRepair returns the try of a failed item after a change of an object that it uses. The pauses begin anew with it.
 func AfterRepair(item *v1alpha1.DeployItem) Try {
 	try := Try{Number: 1, Job: item.Status.JobID}
-	if planned, ok := PlannedTry(item); ok {
-		try.Job = planned.Job
+	if known, ok := KnownTry(item); ok {
+		try.Job = known.Job
 	}
 	return try
 }

@@ -105,9 +105,46 @@ func TestHealing(t *testing.T) {
 			if _, ok := (contract.Pauses{First: time.Minute, Longest: time.Hour}).NextTry(item); ok != tc.heals {
 				t.Errorf("expected %t, but found %+v", tc.heals, item.Status.Conditions)
 			}
+			item.Annotations = map[string]string{contract.RetriesAnnotation: "1m"}
 			contract.Pauses{}.Fail(item, false, tc.e, 0, noon)
 			if c := nextTry(item); c != nil {
-				t.Errorf("without pauses there is a next try: %+v", c)
+				t.Errorf("beside a Landscaper there is a next try: %+v", c)
+			}
+		})
+	}
+}
+
+// Rule (deploy-items.md#next-tries): A try that was not planned because of `none` is planned when that is gone.
+func TestRetriesSwitchedOff(t *testing.T) {
+	none := contract.Pauses{Longest: time.Hour}
+	for name, pauses := range map[string]struct{ off, on contract.Pauses }{
+		"by the host": {none, contract.Pauses{First: time.Minute, Longest: time.Hour}}, "by the item": {none, none},
+	} {
+		t.Run(name, func(t *testing.T) {
+			item := newItem(begun)
+			job := item.Status.JobID
+			pauses.off.Fail(item, false, contract.Error{Reason: "Broken"}, 0, noon)
+			for range 2 {
+				if _, ok := pauses.off.NextTry(item); ok || !pauses.off.FitPlan(item) {
+					t.Fatalf("retries are off, but found %+v", nextTry(item))
+				}
+				if try := contract.AfterRepair(item); try.Job != job {
+					t.Errorf("a repair makes a try of another job: %+v", try)
+				}
+				if pauses.on == none {
+					item.Annotations = map[string]string{contract.RetriesAnnotation: "1m"}
+				}
+				if pauses.on.FitPlan(item) {
+					t.Error("the condition counts as up to date")
+				}
+				pauses.on.Replan(item, 0, noon)
+				next, ok := pauses.on.NextTry(item)
+				want := contract.Try{Number: 2, Job: job, At: noon.Add(time.Minute).Truncate(time.Second).UTC()}
+				if !ok || next != want {
+					t.Errorf("expected %+v, but found %+v", want, next)
+				}
+				item.Annotations = nil
+				pauses.off.Replan(item, 0, noon)
 			}
 		})
 	}
@@ -117,7 +154,7 @@ func TestHealing(t *testing.T) {
 func TestRetriesAnnotation(t *testing.T) {
 	host := contract.Pauses{First: time.Minute, Longest: time.Hour}
 	for value, want := range map[string]contract.Pauses{
-		"none": {}, "10s": {First: 10 * time.Second, Longest: time.Hour},
+		"none": {Longest: time.Hour}, "10s": {First: 10 * time.Second, Longest: time.Hour},
 		"2h": {First: 2 * time.Hour, Longest: 2 * time.Hour}, "1s,1m": {First: time.Second, Longest: time.Minute},
 		"1m": host,
 	} {

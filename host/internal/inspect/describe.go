@@ -110,6 +110,8 @@ func (d *description) job() {
 	}
 	if next, ok := contract.PlannedTry(item); ok && !isPaused(item) {
 		d.field("Next try", fmt.Sprintf("number %d, %s", next.Number, d.ago(&v1alpha1.Time{Time: next.At})))
+	} else if _, known := contract.KnownTry(item); known && !ok {
+		d.field("Next try", "none, because retries are switched off")
 	}
 	if c := conditionOf(status, contract.ConditionPaused); c != nil {
 		d.field("Paused", c.Message)

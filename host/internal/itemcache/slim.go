@@ -108,7 +108,7 @@ func withoutErrorTexts(item *v1alpha1.DeployItem) v1alpha1.DeployItemStatus {
 
 // isIdle reports whether an item needs nothing, in standalone mode too, before it changes.
 func isIdle(item *v1alpha1.DeployItem) bool {
-	_, tries := contract.PlannedTry(item)
+	_, tries := contract.KnownTry(item)
 	return contract.Decide(item, time.Time{}).Action == contract.Nothing && !contract.FailedForMissingReference(item) &&
 		!tries && contract.HeldOf(item) == (contract.Held{}) && contract.Unserved(item) == "" && contract.ShowsPaused(item)
 }

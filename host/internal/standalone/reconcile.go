@@ -113,12 +113,6 @@ func (s *Setter) isIdle(item *v1alpha1.DeployItem) bool {
 		decide(item, k, s.options, s.clock.Now()) == decision{need: needNothing}
 }
 
-// hasPlan reports whether the status has a next try, whatever the pauses are now.
-func hasPlan(item *v1alpha1.DeployItem) bool {
-	_, ok := contract.PlannedTry(item)
-	return ok
-}
-
 // interval is the interval between two comparisons of an item; zero for none.
 func (s *Setter) interval(item *v1alpha1.DeployItem) time.Duration {
 	if s.options.CompareInterval <= 0 || !isCompared(item) || !s.options.Compares(item.Spec.Type) {
@@ -129,8 +123,7 @@ func (s *Setter) interval(item *v1alpha1.DeployItem) time.Duration {
 
 // conditionsFit reports whether the conditions Served, Paused and NextTry are up to date.
 func (s *Setter) conditionsFit(item *v1alpha1.DeployItem) bool {
-	_, tries := s.options.Pauses.NextTry(item)
-	return contract.Unserved(item) == "" && contract.ShowsPaused(item) && tries == hasPlan(item)
+	return contract.Unserved(item) == "" && contract.ShowsPaused(item) && s.options.Pauses.FitPlan(item)
 }
 
 // annotated reports whether the annotations for deployers are up to date.
@@ -161,9 +154,7 @@ func (s *Setter) act(ctx context.Context, item *v1alpha1.DeployItem, need need) 
 		err := s.writeStatus(ctx, item, func(item *v1alpha1.DeployItem) {
 			contract.SetServed(item)
 			contract.ShowPaused(item, s.clock.Now())
-			if _, tries := s.options.Pauses.NextTry(item); !tries && hasPlan(item) {
-				contract.RemovePlan(item)
-			}
+			s.options.Pauses.Replan(item, s.random(), s.clock.Now())
 		})
 		if err != nil {
 			return fmt.Errorf("update the conditions of the deploy item: %w", err)

@@ -216,7 +216,7 @@ func (h *host) workAlone() (begin <-chan struct{}, err error) {
 func (h *host) pauses() contract.Pauses {
 	first, wanted, err := h.settings.Retries.First.Parse()
 	if err != nil || !wanted { // it is validated
-		return contract.Pauses{}
+		first = 0
 	}
 	return contract.Pauses{First: first, Longest: h.settings.Retries.Longest.Duration}
 }
