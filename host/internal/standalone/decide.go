@@ -52,8 +52,8 @@ type known struct {
 	changed time.Time
 	// repaired: an object that the item uses has changed since its last job was set.
 	repaired bool
-	// compare is the time of the next job without a schedule of the item; zero for none.
-	compare time.Time
+	// compare: it is time for a job without a schedule of the item.
+	compare bool
 }
 
 // decide returns the need of an item.
@@ -74,10 +74,8 @@ func decide(item *v1alpha1.DeployItem, k known, o Options, now time.Time) decisi
 		return decision{need: needNothing, again: next.At.Sub(now)}
 	case fails:
 		return decision{need: needTry, again: o.pickup()}
-	case k.compare.IsZero() || !isCompared(item):
+	case !k.compare || !isCompared(item):
 		return decision{need: needNothing}
-	case now.Before(k.compare):
-		return decision{need: needNothing, again: k.compare.Sub(now)}
 	default:
 		return decision{need: needComparison, again: o.pickup()}
 	}

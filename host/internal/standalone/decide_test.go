@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -70,7 +71,7 @@ func TestDecide(t *testing.T) {
 	failedDeletion := finishedItem()
 	failedDeletion.DeletionTimestamp = &metav1.Time{Time: now}
 	failedDeletion.Status.Phase = v1alpha1.DeployItemPhaseDeleteFailed
-	compared := func(after time.Duration) known { return known{compare: now.Add(after)} }
+	compared := known{compare: true}
 	repaired := decision{need: needRepaired, again: pickup}
 	pause := func(i *v1alpha1.DeployItem) { i.Annotations = map[string]string{contract.PausedAnnotation: "true"} }
 	failed, broken := runningItem(), runningItem()
@@ -110,17 +111,16 @@ func TestDecide(t *testing.T) {
 		{reason: "whatever the error was", item: broken, known: known{repaired: true}, want: repaired},
 		{reason: "only a change heals an error of the user", item: broken, after: 24 * time.Hour, want: wait(0)},
 		{reason: "a repair does not matter after a success", item: finished, known: known{repaired: true}, want: wait(0)},
-		{reason: "it is not time to compare", item: finished, known: compared(time.Minute), want: wait(time.Minute)},
-		{reason: "it is time to compare", item: finished, known: compared(0),
+		{reason: "it is time to compare", item: finished, known: compared,
 			want: decision{need: needComparison, again: pickup}},
-		{reason: "it has its own schedule", item: finished, known: compared(0), want: wait(0),
+		{reason: "it has its own schedule", item: finished, known: compared, want: wait(0),
 			change: func(i *v1alpha1.DeployItem) {
 				i.Spec.Config = &runtime.RawExtension{Raw: []byte(`{"continuousReconcile":{"every":"1h"}}`)}
 			}},
-		{reason: "it rules out jobs without a change", item: finished, known: compared(0), want: wait(0),
+		{reason: "it rules out jobs without a change", item: finished, known: compared, want: wait(0),
 			change: func(i *v1alpha1.DeployItem) { i.Spec.UpdateOnChangeOnly = true }},
-		{reason: "it is not deployed", item: broken, known: compared(0), want: wait(0)},
-		{reason: "a paused item is not compared", item: finished, change: pause, known: compared(0), want: wait(0)},
+		{reason: "it is not deployed", item: broken, known: compared, want: wait(0)},
+		{reason: "a paused item is not compared", item: finished, change: pause, known: compared, want: wait(0)},
 		{reason: "a paused item gets no job for a change", item: finished, want: wait(0),
 			change: func(i *v1alpha1.DeployItem) { pause(i); change(i) }},
 		{reason: "nor after a failure", item: failed, change: pause, after: time.Hour, want: wait(0)},
@@ -187,5 +187,35 @@ func TestComparisonsAreSpread(t *testing.T) {
 		if len(perPart) != parts || count < items/parts/2 || count > items/parts*2 {
 			t.Errorf("part %d of the interval has %d of %d items", part, count, items)
 		}
+	}
+}
+
+// Rule (host-configuration.md#fields, /interval): An item without a schedule is compared once in each interval, until it
+// gets a schedule or goes.
+func TestComparisonsComeOnce(t *testing.T) {
+	const interval = time.Hour
+	m, item := newMemory(), &v1alpha1.DeployItem{ObjectMeta: metav1.ObjectMeta{Name: "item", UID: "a"}}
+	first := nextComparison(item.UID, interval, now)
+	for _, step := range []struct {
+		reason   string
+		interval time.Duration
+		at       time.Time
+		due      bool
+	}{
+		{"it is too early", interval, first.Add(-time.Second), false},
+		{"it is time", interval, first, true},
+		{"it was compared", interval, first.Add(time.Minute), false},
+		{"the next interval", interval, first.Add(interval), true},
+		{"many intervals at once", interval, first.Add(5*interval + time.Minute), true},
+		{"it keeps its part of the interval", interval, first.Add(6*interval - time.Second), false},
+		{"its part of the interval", interval, first.Add(6 * interval), true},
+		{"it has its own schedule", 0, first.Add(7 * interval), false},
+	} {
+		m.schedule(item, step.interval, now)
+		due := m.due(interval, step.at)
+		if (len(due) == 1) != step.due || m.recall(item).compare != step.due {
+			t.Errorf("%s: found %v, %+v", step.reason, due, m.recall(item))
+		}
+		m.jobSet(client.ObjectKeyFromObject(item))
 	}
 }

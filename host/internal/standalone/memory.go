@@ -15,6 +15,9 @@ import (
 type memory struct {
 	mu    sync.Mutex
 	items map[types.NamespacedName]remembered
+	// comparisons has the time of the next comparison of each item compared at the interval: many items, and no timer for
+	// each of them.
+	comparisons map[types.NamespacedName]time.Time
 	// served has the time of the first plugin for each type.
 	served map[v1alpha1.DeployItemType]time.Time
 }
@@ -28,12 +31,15 @@ type remembered struct {
 	unservedSince time.Time
 	// repaired: an object that the item uses has changed since its last job was set.
 	repaired bool
-	// compare is the time of the next comparison; zero for none.
-	compare time.Time
+	// compare: it is time for a comparison.
+	compare bool
 }
 
 func newMemory() *memory {
-	return &memory{items: map[types.NamespacedName]remembered{}, served: map[v1alpha1.DeployItemType]time.Time{}}
+	return &memory{
+		items: map[types.NamespacedName]remembered{}, comparisons: map[types.NamespacedName]time.Time{},
+		served: map[v1alpha1.DeployItemType]time.Time{},
+	}
 }
 
 // change changes the memory of an item, and returns it.
@@ -51,8 +57,8 @@ func (m *memory) change(key types.NamespacedName, change func(*remembered)) reme
 }
 
 // see notes an item, and returns the knowledge of it. A generation new to memory and deployer may have come after the
-// job, and counts as a change. The item is compared at the interval, if that is not zero.
-func (m *memory) see(item *v1alpha1.DeployItem, interval time.Duration, now time.Time) (k known) {
+// job, and counts as a change.
+func (m *memory) see(item *v1alpha1.DeployItem, now time.Time) (k known) {
 	m.change(client.ObjectKeyFromObject(item), func(r *remembered) {
 		r.unservedSince = time.Time{}
 		if r.generation != item.Generation {
@@ -62,9 +68,6 @@ func (m *memory) see(item *v1alpha1.DeployItem, interval time.Duration, now time
 			r.generation = item.Generation
 		}
 		r.repaired = r.repaired && (contract.Failed(item) || !contract.Finished(item))
-		if interval > 0 && r.compare.IsZero() {
-			r.compare = nextComparison(item.UID, interval, now)
-		}
 		k = known{
 			served: m.served[item.Spec.Type], changed: r.changed, repaired: r.repaired, compare: r.compare,
 		}
@@ -79,7 +82,34 @@ func (m *memory) repair(key types.NamespacedName) {
 
 // jobSet notes a new job of an item: it sees all changes of used objects, and compares.
 func (m *memory) jobSet(key types.NamespacedName) {
-	m.change(key, func(r *remembered) { r.repaired, r.compare = false, time.Time{} })
+	m.change(key, func(r *remembered) { r.repaired, r.compare = false, false })
+}
+
+// schedule has an item compared at an interval; zero for never.
+func (m *memory) schedule(item *v1alpha1.DeployItem, interval time.Duration, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := client.ObjectKeyFromObject(item)
+	if _, scheduled := m.comparisons[key]; interval <= 0 {
+		delete(m.comparisons, key)
+	} else if !scheduled {
+		m.comparisons[key] = nextComparison(item.UID, interval, now)
+	}
+}
+
+// due returns the items whose time of a comparison has come, remembers that, and schedules their next one.
+func (m *memory) due(interval time.Duration, now time.Time) (due []types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for key, at := range m.comparisons {
+		if late := now.Sub(at); late >= 0 {
+			due = append(due, key)
+			r := m.items[key]
+			r.compare = true
+			m.items[key], m.comparisons[key] = r, at.Add(late.Truncate(interval)+interval)
+		}
+	}
+	return due
 }
 
 // recall returns the knowledge of an item.

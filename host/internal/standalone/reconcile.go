@@ -56,7 +56,7 @@ func (s *Setter) decide(item *v1alpha1.DeployItem) decision {
 	if !s.serves(item.Spec.Type) {
 		return s.decideUnserved(item, now)
 	}
-	k := s.memory.see(item, s.interval(item), now)
+	k := s.memory.see(item, now)
 	k.repaired = k.repaired || s.holderGone(item)
 	d := decide(item, k, s.options, now)
 	if d.need == needNothing && (!annotated(item) || !s.conditionsFit(item)) {
@@ -105,9 +105,6 @@ func (s *Setter) holderGone(item *v1alpha1.DeployItem) bool {
 func (s *Setter) isIdle(item *v1alpha1.DeployItem) bool {
 	k := s.memory.recall(item)
 	k.repaired = k.repaired || s.holderGone(item)
-	if k.compare.IsZero() && s.interval(item) > 0 { // it has no time yet
-		k.compare = s.clock.Now().Add(s.options.CompareInterval)
-	}
 	return !k.repaired && !releasable(item) && annotated(item) &&
 		item.Annotations[v1alpha1.OperationAnnotation] == "" && s.conditionsFit(item) &&
 		decide(item, k, s.options, s.clock.Now()) == decision{need: needNothing}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -31,6 +32,8 @@ const (
 	workers = 8
 	// pause comes before the reconcile after a conflict: it lets the other write end.
 	pause = 20 * time.Millisecond
+	// sweep is the pause between two looks for items to compare.
+	sweep = 10 * time.Second
 )
 
 // Options are the settings of a Setter.
@@ -112,7 +115,29 @@ func Setup(
 	if err := ctrl.Watch(start); err != nil {
 		return nil, fmt.Errorf("watch references of deploy items: %w", err)
 	}
+	if options.CompareInterval > 0 {
+		if err := mgr.Add(manager.RunnableFunc(s.compare)); err != nil {
+			return nil, fmt.Errorf("add the comparison of deployed items: %w", err)
+		}
+	}
 	return s, nil
+}
+
+// compare has items compared at their times, until ctx ends.
+func (s *Setter) compare(ctx context.Context) error {
+	wait.UntilWithContext(ctx, s.compareDue, sweep)
+	return nil
+}
+
+// compareDue has the items reconciled whose time of a comparison has come.
+func (s *Setter) compareDue(context.Context) {
+	queue := s.queue.Load()
+	if queue == nil {
+		return // the controller has not started
+	}
+	for _, key := range s.memory.due(s.options.CompareInterval, s.clock.Now()) {
+		addLast(*queue, reconcile.Request{NamespacedName: key})
+	}
 }
 
 // Served has all items reconciled, because a plugin has come to serve these types. It does not block.
@@ -178,6 +203,7 @@ func (s *Setter) signals() handler.TypedEventHandler[struct{}, reconcile.Request
 				return
 			}
 			for i := range list.Items {
+				s.memory.schedule(&list.Items[i], s.interval(&list.Items[i]), s.clock.Now())
 				if !s.isIdle(&list.Items[i]) { //nolint:contextcheck // the cache answers from memory
 					addLast(q, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 				}
@@ -198,6 +224,7 @@ func addLast(q queue, request reconcile.Request) {
 // changes puts each new or changed item with a possible need into the queue.
 func (s *Setter) changes() handler.TypedEventHandler[*v1alpha1.DeployItem, reconcile.Request] {
 	changed := func(item *v1alpha1.DeployItem, q queue) {
+		s.memory.schedule(item, s.interval(item), s.clock.Now())
 		if s.isIdle(item) {
 			s.memory.forget(client.ObjectKeyFromObject(item))
 			return
@@ -211,6 +238,7 @@ func (s *Setter) changes() handler.TypedEventHandler[*v1alpha1.DeployItem, recon
 		},
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*v1alpha1.DeployItem], _ queue) {
 			s.memory.forget(client.ObjectKeyFromObject(e.Object))
+			s.memory.schedule(e.Object, 0, s.clock.Now())
 		},
 	}
 }
