@@ -28,6 +28,10 @@ const (
 	ReasonProviderStatusUnknown = "ProviderStatusUnknown"
 	// ReasonItemTooLarge: the deploy item would be too large with what its deployer has to keep in it.
 	ReasonItemTooLarge = "DeployItemTooLarge"
+	// ReasonTargetChanged: the Target leads to another cluster than the one with the deployed objects. A host without a
+	// Landscaper then moves the deploy item if its user has named a Target for the old cluster: it calls Delete with
+	// that Target, and calls the deployer for the new cluster without the provider status of the old one.
+	ReasonTargetChanged = "TargetChanged"
 	// ReasonHostTooOld: the host does not know something that a deployer cannot do without.
 	ReasonHostTooOld = "HostTooOld"
 )

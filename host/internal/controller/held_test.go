@@ -7,7 +7,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
@@ -26,7 +25,7 @@ func (h *oneHolder) Marked(value string) *v1alpha1.DeployItem {
 	return h.item
 }
 
-func (h *oneHolder) Users(string, client.ObjectKey, func(*v1alpha1.DeployItem)) error { return nil }
+func (h *oneHolder) Claims(*v1alpha1.DeployItem) ([]sdk.Claim, error) { return nil, nil }
 
 // Rule (deploy-items.md#items-that-need-the-same): An item that needs what an item under deletion holds waits for the
 // end of that one; it fails while the other one lives.

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/pergola-deploy/pergola/host/internal/move"
 	containerv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -27,10 +28,11 @@ var errNoObjects = errors.New("its deployer keeps none in the status of the item
 
 // managedObjects returns the objects in the provider status of an item; errNoObjects for an unknown kind of status.
 func managedObjects(item *v1alpha1.DeployItem) ([]managedObject, error) {
-	if item.Status.ProviderStatus == nil {
+	saved := move.View(item).Status.ProviderStatus
+	if saved == nil {
 		return nil, errNoObjects
 	}
-	raw := item.Status.ProviderStatus.Raw
+	raw := saved.Raw
 	if item.Spec.Type == containerv1alpha1.Type {
 		return podOf(raw)
 	}

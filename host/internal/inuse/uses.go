@@ -7,6 +7,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/lscontext"
+	"github.com/pergola-deploy/pergola/host/internal/move"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -31,11 +32,14 @@ func (u uses) add(kind, name string, since metav1.Time) {
 	}
 }
 
-// addItem adds the Target and the Context of an item.
+// addItem adds the Target and the Context of an item, and the old Target of one that moves.
 func (u uses) addItem(item *v1alpha1.DeployItem) {
 	targetName, contextName := contract.ReferencesOf(item)
 	if targetName != "" {
 		u.add(kindTarget, targetName, item.CreationTimestamp)
+	}
+	if from := move.From(item); from != "" {
+		u.add(kindTarget, from, item.CreationTimestamp)
 	}
 	u.add(kindContext, contextName, item.CreationTimestamp)
 }

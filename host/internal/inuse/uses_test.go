@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/lscontext"
+	"github.com/pergola-deploy/pergola/host/internal/move"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -47,6 +48,12 @@ func TestNext(t *testing.T) {
 	named, other := contextOf("named", "pull", "chart"), contextOf("other", "other-pull", "other-chart")
 	implied := contextOf("default", "default-pull", "default-chart")
 	both := []*v1alpha1.DeployItem{itemAt(after, "used", "named"), itemAt(before, "used", "")}
+	moves := itemAt(before, "another", "named")
+	moves.Status.Conditions = []v1alpha1.Condition{{
+		Type: move.Condition, Status: v1alpha1.ConditionTrue, Reason: string(move.Removing),
+		Message: "the move from the Target used goes on",
+	}}
+	moving := []*v1alpha1.DeployItem{moves}
 	late := []*v1alpha1.DeployItem{itemAt(after, "used", "named")}
 	for name, tc := range map[string]struct {
 		items         []*v1alpha1.DeployItem
@@ -54,11 +61,13 @@ func TestNext(t *testing.T) {
 		kept, deleted bool
 		want          step
 	}{
-		"Target of an item":                    {both, used, false, false, stepAdd},
-		"Target of an item, kept":              {both, used, true, false, stepNone},
-		"Target of an item, to be deleted":     {both, used, true, true, stepReport},
-		"Target to be deleted, not kept":       {both, used, false, true, stepNone},
-		"Target deleted before its item came":  {late, used, true, true, stepRemove},
+		"Target of an item":                   {both, used, false, false, stepAdd},
+		"Target of an item, kept":             {both, used, true, false, stepNone},
+		"Target of an item, to be deleted":    {both, used, true, true, stepReport},
+		"Target to be deleted, not kept":      {both, used, false, true, stepNone},
+		"Target deleted before its item came": {late, used, true, true, stepRemove},
+		// Rule (deploy-items.md#moving): The old Target is kept during a move.
+		"old Target of an item that moves":     {moving, used, true, true, stepReport},
 		"Target of no item":                    {both, unused, false, false, stepNone},
 		"Target of no item any more":           {both, unused, true, false, stepRemove},
 		"Target of no item, to be deleted":     {both, unused, true, true, stepRemove},

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/move"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
@@ -110,7 +111,8 @@ func withoutErrorTexts(item *v1alpha1.DeployItem) v1alpha1.DeployItemStatus {
 func isIdle(item *v1alpha1.DeployItem) bool {
 	_, tries := contract.KnownTry(item)
 	return contract.Decide(item, time.Time{}).Action == contract.Nothing && !contract.FailedForMissingReference(item) &&
-		!tries && contract.HeldOf(item) == (contract.Held{}) && contract.Unserved(item) == "" && contract.ShowsPaused(item)
+		!tries && contract.HeldOf(item) == (contract.Held{}) && contract.Unserved(item) == "" &&
+		move.Of(item) == move.Still && contract.ShowsPaused(item)
 }
 
 func shared(text string) string { return unique.Make(text).Value() }

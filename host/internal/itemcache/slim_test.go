@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/move"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -85,6 +86,24 @@ func TestDecisionsByTheCache(t *testing.T) {
 			t.Fatalf("expected the same answers of\n%+v\nand\n%+v", item, slim)
 		}
 	})
+}
+
+// Rule (deploy-items.md#moving): A change of the old Target starts a job of an item whose move has failed.
+func TestMovingItem(t *testing.T) {
+	item := &v1alpha1.DeployItem{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "item"}}
+	item.Spec.Target = &v1alpha1.ObjectReference{Name: "new"}
+	item.Status.JobID = "1"
+	contract.Begin(item, false, v1alpha1.DeployerInformation{}, noon)
+	contract.Fail(item, false, contract.Error{Reason: "Refused", Terminal: true}, noon)
+	item.Status.Conditions = append(item.Status.Conditions, v1alpha1.Condition{
+		Type: move.Condition, Status: v1alpha1.ConditionTrue, Reason: string(move.Removing),
+		Message: "the move from the Target old goes on",
+	})
+	keys, err := usedBy(Slim(item))
+	want := []string{"Context/ns/default", "Target/ns/new", "Target/ns/old"}
+	if diff := gocmp.Diff(want, keys); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
 }
 
 // TestSlim: the cache keeps no large part of an idle item.

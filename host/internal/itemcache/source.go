@@ -1,6 +1,7 @@
 package itemcache
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -24,12 +26,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/move"
+	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/mark"
 )
 
 const (
-	// resource is that of deploy items.
+	// resource is the name of deploy items in requests.
 	resource = "deployitems"
 	// pageSize is how many items a list has at most where it may have pages. The API server ends a request after a minute.
 	pageSize = 20_000
@@ -118,10 +122,22 @@ func (s *Source) Marked(value string) (marked *v1alpha1.DeployItem) {
 	return marked
 }
 
-// Users calls f with each item in the cache whose Target or Context is the object, or that needs what the item of this
-// name holds; see contract.HeldOf. f must not change the item. The error is that of the cache.
+// Users calls f with each item in the cache whose Target, old Target or Context is the object, or that needs what the
+// item of this name holds; see contract.HeldOf. f must not change the item. The error is that of the cache.
 func (s *Source) Users(kind string, object client.ObjectKey, f func(*v1alpha1.DeployItem)) error {
 	return s.eachBy(usersIndex, used(kind, object.Namespace, object.Name), f)
+}
+
+// Claims returns the needs of living items for the holdings of an item under deletion, in the order of their names; see
+// contract.ClaimOn. The error is that of the cache.
+func (s *Source) Claims(holder *v1alpha1.DeployItem) (claims []sdk.Claim, err error) {
+	err = s.Users(KindHolder, client.ObjectKeyFromObject(holder), func(item *v1alpha1.DeployItem) {
+		if what := contract.ClaimOn(holder, item); what != "" {
+			claims = append(claims, sdk.Claim{DeployItem: mark.ValueOf(item.Namespace, item.Name), What: what})
+		}
+	})
+	slices.SortFunc(claims, func(a, b sdk.Claim) int { return cmp.Compare(a.DeployItem, b.DeployItem) })
+	return claims, err
 }
 
 func (s *Source) eachBy(indexName, value string, f func(*v1alpha1.DeployItem)) error {
@@ -167,6 +183,9 @@ func usedBy(obj any) ([]string, error) {
 	keys := []string{used(KindContext, item.Namespace, lsContext)}
 	if target != "" {
 		keys = append(keys, used(KindTarget, item.Namespace, target))
+	}
+	if from := move.From(item); from != "" {
+		keys = append(keys, used(KindTarget, item.Namespace, from))
 	}
 	if by := contract.HeldOf(item).By; by.Name != "" {
 		keys = append(keys, used(KindHolder, by.Namespace, by.Name))

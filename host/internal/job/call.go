@@ -6,7 +6,9 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/joberror"
+	"github.com/pergola-deploy/pergola/host/internal/move"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 )
 
 // callPhase calls the item's HTTP hook and its plugin.
@@ -22,7 +24,7 @@ func (p callPhase) run(ctx context.Context, c plugin.Call) (*plugin.Outcome, err
 	var outcome *plugin.Outcome
 	err := p.watched(ctx, func(ctx context.Context, o *observer) error {
 		var err error
-		if p.operation() == plugin.Delete {
+		if p.operation() == plugin.Delete && p.decision.Deletion {
 			outcome, err = p.delete(ctx, c, o)
 		} else {
 			outcome, err = p.deployOrAbort(ctx, c, o)
@@ -63,11 +65,12 @@ func (p callPhase) deployOrAbort(ctx context.Context, c plugin.Call, o *observer
 func (p callPhase) callPlugin(
 	ctx context.Context, generation int64, c plugin.Call, o *observer,
 ) (*plugin.Outcome, error) {
-	if c.DeployItem = p.tenure.View(); c.DeployItem.Generation != generation { // the children are of another spec
+	item := p.tenure.View()
+	if item.Generation != generation { // the children are of another spec
 		return nil, itemclient.ErrOutdated
 	}
-	c.PickUpPending, c.Claims = p.tenure.IsPending(), p.claims()
+	c.DeployItem, c.PickUpPending, c.Claims = move.View(item), p.tenure.IsPending(), p.claims()
 	p.called.begun = true
-	outcome, err := observed{p.Plugin}.Call(ctx, p.operation(), c, o)
+	outcome, err := telemetry.Call(ctx, p.Plugin, p.operation(), c, o)
 	return outcome, joberror.FromCall(err)
 }

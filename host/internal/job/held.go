@@ -8,13 +8,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
-	"github.com/pergola-deploy/pergola/host/internal/itemcache"
 	"github.com/pergola-deploy/pergola/host/internal/joberror"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
-	"github.com/pergola-deploy/pergola/sdk/api/mark"
 )
 
 // handleErrors handles the errors of a plugin. A job that needs what another item holds waits for the end of that one
@@ -53,19 +51,15 @@ func (w *work) holder(errs []plugin.Error) (holder *v1alpha1.DeployItem, what st
 	return holder, errs[i].Held.What
 }
 
-// claims returns what living items need of an item that is being deleted, in the order of their names.
-func (w *work) claims() (claims []sdk.Claim) {
-	if w.Holders == nil || w.operation() != plugin.Delete {
+// claims returns what living items need of an item that is being deleted. A move leaves nothing to them: they have the
+// old Target, and wait for the next try.
+func (w *work) claims() []sdk.Claim {
+	if w.Holders == nil || w.operation() != plugin.Delete || w.removes {
 		return nil
 	}
-	err := w.Holders.Users(itemcache.KindHolder, w.key, func(item *v1alpha1.DeployItem) {
-		if what := contract.ClaimOn(w.tenure.View(), item); what != "" {
-			claims = append(claims, sdk.Claim{DeployItem: mark.ValueOf(item.Namespace, item.Name), What: what})
-		}
-	})
+	claims, err := w.Holders.Claims(w.tenure.View())
 	if err != nil { // without a known claim the plugin removes all
 		w.log.Error("the claims of other deploy items are not known", "error", err.Error())
 	}
-	slices.SortFunc(claims, func(a, b sdk.Claim) int { return cmp.Compare(a.DeployItem, b.DeployItem) })
 	return claims
 }

@@ -10,7 +10,9 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/httphook"
 	"github.com/pergola-deploy/pergola/host/internal/joberror"
+	"github.com/pergola-deploy/pergola/host/internal/move"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -32,10 +34,10 @@ func (p callPhase) preReconcile(
 	}
 	ctx, cancel := untilDeadline(ctx, c.Deadline)
 	defer cancel()
-	c.DeployItem = p.tenure.View()
+	c.DeployItem = move.View(p.tenure.View())
 	rendered := &plugin.Rendered{}
 	if p.Plugin.Info().Capabilities.Render {
-		if rendered, err = (observed{p.Plugin}).Render(ctx, c); err != nil {
+		if rendered, err = telemetry.Render(ctx, p.Plugin, c); err != nil {
 			return nil, nil, joberror.FromCall(err)
 		}
 	}
@@ -43,7 +45,7 @@ func (p callPhase) preReconcile(
 		return nil, &plugin.Outcome{Errors: rendered.Errors}, nil
 	}
 	var answer *httphook.Answer
-	err = observeHTTPHook(ctx, found, v1alpha1.HookPreReconcile, func(ctx context.Context) (err error) {
+	err = telemetry.CallHTTPHook(ctx, found, v1alpha1.HookPreReconcile, func(ctx context.Context) (err error) {
 		answer, err = found.PreReconcile(ctx, p.Plugin.Name(), c.DeployItem, rendered.Children)
 		return err
 	})
@@ -73,7 +75,7 @@ func (p callPhase) finalize(ctx context.Context, deadline time.Time) error {
 	}
 	ctx, cancel := untilDeadline(ctx, deadline)
 	defer cancel()
-	err = observeHTTPHook(ctx, found, v1alpha1.HookFinalize, func(ctx context.Context) error {
+	err = telemetry.CallHTTPHook(ctx, found, v1alpha1.HookFinalize, func(ctx context.Context) error {
 		return found.Finalize(ctx, p.Plugin.Name(), item)
 	})
 	if err != nil {

@@ -2,21 +2,18 @@ package job
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"reflect"
 	"slices"
-	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/exports"
 	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/joberror"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
+	"github.com/pergola-deploy/pergola/host/internal/move"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/tenure"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -26,13 +23,17 @@ import (
 // handleOutcome writes the outcome of a call into the status.
 func (e ending) handleOutcome(ctx context.Context, outcome *plugin.Outcome) error {
 	e.noteAnswer(outcome)
-	if err := checkProviderStatus(outcome.ProviderStatus); outcome.ProviderStatus != nil && err != nil {
+	if err := move.Check(outcome.ProviderStatus); outcome.ProviderStatus != nil && err != nil {
 		return e.handleError(ctx, joberror.Protocol(err))
 	}
 	if e.call.refused != nil && outcome.Succeeded == nil { // the plugin has gone no further
 		return e.failRefused(ctx, e.call.refused)
 	}
-	err := e.writeOutcome(ctx, outcome)
+	outcome, moved, err := e.afterMove(ctx, outcome)
+	if err != nil {
+		return e.handleError(ctx, err)
+	}
+	err = e.writeOutcome(ctx, outcome, moved)
 	if errors.Is(err, itemclient.ErrOutdated) {
 		e.keepProviderStatus(ctx, outcome)
 		return err
@@ -57,34 +58,39 @@ func (e ending) noteAnswer(outcome *plugin.Outcome) {
 
 const reasonSucceeded = "Succeeded"
 
-// The reasons of errors about a status of the plugin that the API server refuses.
-const (
-	reasonStatusTooLarge = "StatusTooLarge"
-	reasonStatusRefused  = "StatusRefused"
-)
-
 // failRefused ends the job because the API server refuses the status of the plugin, as it would after another call:
 // otherwise the write would be tried for ever. The last saved provider status stays.
 func (e ending) failRefused(ctx context.Context, refused *itemclient.RefusedError) error {
 	e.log.Warn("the API server refuses the status of the plugin", "error", refused.Error())
-	reason, remedy := reasonStatusRefused, "report it to the author of the plugin"
-	if refused.TooLarge() {
-		reason, remedy = reasonStatusTooLarge, "split the deploy item"
-	}
-	return e.with(nil).handleError(ctx, contract.Error{
-		Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry}, Operation: "WriteStatus", Reason: reason,
-		Message: fmt.Sprintf("with what the plugin %q has to keep in it, %v; %s", e.Plugin.Name(), refused, remedy),
-	})
+	return e.with(nil).handleError(ctx, joberror.Refused(e.Plugin.Name(), refused))
 }
 
-func (e ending) writeOutcome(ctx context.Context, outcome *plugin.Outcome) error {
-	if err := errors.Join(checkExports(outcome.Succeeded), sdk.CheckConditions(outcome.Conditions)); err != nil {
+// afterMove returns the outcome for the job after a step of the move of the item, and the change of the item by it.
+func (e ending) afterMove(ctx context.Context, outcome *plugin.Outcome) (*plugin.Outcome, tenure.Change, error) {
+	if e.decision.Action == contract.Abort {
+		return outcome, nil, nil
+	}
+	after, step := move.After(e.tenure.View(), outcome, e.Standalone, e.Clock.Now())
+	if step.From != "" { // a wrong name is an error before the move begins
+		if _, err := e.Targets.Named(ctx, e.key.Namespace, step.From); err != nil {
+			return nil, nil, joberror.FromOther(err)
+		}
+	}
+	return after, step.Change, nil
+}
+
+// writeOutcome writes an outcome, and the change by a move; nil for none.
+func (e ending) writeOutcome(ctx context.Context, outcome *plugin.Outcome, moved tenure.Change) error {
+	if err := errors.Join(exports.Check(outcome.Succeeded), sdk.CheckConditions(outcome.Conditions)); err != nil {
 		// The provider status is valid, and names what is deployed.
-		return e.with(withProviderStatus(outcome.ProviderStatus)).handleError(ctx, joberror.Protocol(err))
+		return e.with(move.Save(outcome.ProviderStatus)).handleError(ctx, joberror.Protocol(err))
 	}
 	e = e.with(func(item *v1alpha1.DeployItem) {
-		withProviderStatus(outcome.ProviderStatus)(item)
+		move.Save(outcome.ProviderStatus)(item)
 		contract.SetReported(item, outcome.Conditions, e.Clock.Now())
+		if moved != nil {
+			moved(item)
+		}
 	})
 	switch {
 	case outcome.Succeeded != nil && e.decision.Action == contract.Abort:
@@ -106,13 +112,13 @@ func (e ending) writeOutcome(ctx context.Context, outcome *plugin.Outcome) error
 }
 
 // succeed writes the exports, and then phase and jobIDFinished in one write.
-func (e ending) succeed(ctx context.Context, exports []byte) error {
+func (e ending) succeed(ctx context.Context, values []byte) error {
 	if e.tenure.IsLost() {
 		return itemclient.ErrOutdated
 	}
 	// A Landscaper may still read the former exports.
-	removes := exports == nil && e.Standalone && e.tenure.View().Status.ExportReference != nil
-	if (exports != nil || removes) && e.tenure.IsPending() { // the Secret must not change before the pick-up
+	removes := values == nil && e.Standalone && e.tenure.View().Status.ExportReference != nil
+	if (values != nil || removes) && e.tenure.IsPending() { // the Secret must not change before the pick-up
 		if err := e.write(ctx, contract.Progress); err != nil {
 			return err
 		}
@@ -122,7 +128,7 @@ func (e ending) succeed(ctx context.Context, exports []byte) error {
 	if removes {
 		err = e.Exports.Remove(ctx, e.tenure.View(), e.tenure.Lock.Verify)
 	} else {
-		ref, err = e.Exports.Write(ctx, e.tenure.View(), exports, e.tenure.Lock.Verify)
+		ref, err = e.Exports.Write(ctx, e.tenure.View(), values, e.tenure.Lock.Verify)
 	}
 	if errors.Is(err, lock.ErrLost) {
 		return itemclient.ErrOutdated
@@ -155,40 +161,11 @@ func (w *work) keepProviderStatus(ctx context.Context, outcome *plugin.Outcome) 
 	if outcome == nil || outcome.ProviderStatus == nil || w.tenure.IsPending() { // or it has created nothing
 		return
 	}
-	err := checkProviderStatus(outcome.ProviderStatus)
+	err := move.Check(outcome.ProviderStatus)
 	if err == nil {
-		err = w.tenure.Keep(ctx, withProviderStatus(outcome.ProviderStatus))
+		err = w.tenure.Keep(ctx, move.Save(outcome.ProviderStatus))
 	}
 	if err != nil {
 		w.log.Warn("the provider status of a discarded outcome could not be written", "error", err.Error())
 	}
-}
-
-func withProviderStatus(document []byte) tenure.Change {
-	return func(item *v1alpha1.DeployItem) {
-		if document != nil {
-			item.Status.ProviderStatus = &runtime.RawExtension{Raw: document}
-		}
-	}
-}
-
-// checkProviderStatus validates a provider status: the API server takes only an object with a type.
-func checkProviderStatus(document []byte) error {
-	var meta metav1.TypeMeta
-	if err := json.Unmarshal(document, &meta); err != nil || meta.APIVersion == "" || meta.Kind == "" {
-		return errors.New("provider status: expected a JSON object with apiVersion and kind")
-	}
-	return nil
-}
-
-// checkExports validates exports.
-func checkExports(s *plugin.Succeeded) error {
-	if s == nil || s.Exports == nil {
-		return nil
-	}
-	var values map[string]json.RawMessage
-	if err := json.Unmarshal(s.Exports, &values); err != nil || values == nil || !utf8.Valid(s.Exports) {
-		return errors.New("exports: expected a JSON object in UTF-8")
-	}
-	return nil
 }

@@ -9,7 +9,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/joberror"
+	"github.com/pergola-deploy/pergola/host/internal/move"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 const reasonReferenceNotKept = "ReferenceNotKept"
@@ -28,7 +31,7 @@ func (p preparePhase) resolve(ctx context.Context) (plugin.Call, error) {
 		return plugin.Call{}, err
 	}
 	lsContext, contextErr := p.Targets.Context(ctx, item)
-	resolved, targetErr := p.Targets.Target(ctx, item)
+	resolved, targetErr := p.target(ctx, item)
 	if err := errors.Join(targetErr, contextErr); err != nil {
 		return plugin.Call{}, err
 	}
@@ -37,6 +40,18 @@ func (p preparePhase) resolve(ctx context.Context) (plugin.Call, error) {
 		return plugin.Call{}, err
 	}
 	return c, nil
+}
+
+// target resolves the item's own Target, or the old one for its step of a move.
+func (p preparePhase) target(ctx context.Context, item *v1alpha1.DeployItem) (*v1alpha1.ResolvedTarget, error) {
+	if !p.removes {
+		return p.Targets.Target(ctx, item)
+	}
+	resolved, err := p.Targets.Named(ctx, item.Namespace, move.From(item))
+	if err != nil {
+		return nil, joberror.FromOther(err)
+	}
+	return resolved, nil
 }
 
 // addFinalizers adds the finalizers before anything is deployed for the item: to the item, and to what its deletion

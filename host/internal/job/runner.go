@@ -19,6 +19,8 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/host/internal/target"
+	"github.com/pergola-deploy/pergola/host/internal/telemetry"
+	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
@@ -70,10 +72,8 @@ type Options struct {
 
 // Plugin is a *plugin.Plugin.
 type Plugin interface {
-	Name() string
+	telemetry.Plugin
 	Info() plugin.Info
-	Call(ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer) (*plugin.Outcome, error)
-	Render(ctx context.Context, c plugin.Call) (*plugin.Rendered, error)
 }
 
 // Locks is a *lock.Locker, or lock.Off.
@@ -107,8 +107,8 @@ type Keeper interface {
 type Holders interface {
 	// Marked returns the item with this value of mark.DeployItem; nil for none.
 	Marked(value string) *v1alpha1.DeployItem
-	// Users calls f with each item that uses the object; see itemcache.KindHolder.
-	Users(kind string, object client.ObjectKey, f func(*v1alpha1.DeployItem)) error
+	// Claims returns the needs of living items for what an item holds.
+	Claims(holder *v1alpha1.DeployItem) ([]sdk.Claim, error)
 }
 
 // Hooks are the plugin hooks for one item.

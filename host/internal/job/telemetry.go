@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
-	"github.com/pergola-deploy/pergola/host/internal/httphook"
-	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -49,59 +47,4 @@ func triggered(item *v1alpha1.DeployItem) time.Time {
 		return set.Time
 	}
 	return time.Time{}
-}
-
-// observed is a plugin with telemetry.
-type observed struct{ Plugin }
-
-// Call calls the plugin for an operation.
-func (p observed) Call(
-	ctx context.Context, operation plugin.Operation, c plugin.Call, o plugin.Observer,
-) (*plugin.Outcome, error) {
-	ctx, end := telemetry.Begin(ctx, telemetry.Work{Of: telemetry.KindCall, Name: string(operation), By: p.Name()})
-	outcome, err := p.Plugin.Call(ctx, operation, c, o)
-	switch {
-	case err != nil:
-		end(telemetry.ResultOf(ctx, err))
-	case outcome.Succeeded != nil:
-		end(telemetry.ResultDone)
-	case outcome.InProgress != nil:
-		end(telemetry.ResultInProgress)
-	default:
-		end(telemetry.ResultFailed)
-	}
-	return outcome, err
-}
-
-// Render asks the plugin for the desired objects.
-func (p observed) Render(ctx context.Context, c plugin.Call) (*plugin.Rendered, error) {
-	ctx, end := telemetry.Begin(ctx, telemetry.Work{Of: telemetry.KindCall, Name: "Render", By: p.Name()})
-	rendered, err := p.Plugin.Render(ctx, c)
-	switch {
-	case err != nil:
-		end(telemetry.ResultOf(ctx, err))
-	case len(rendered.Errors) > 0:
-		end(telemetry.ResultFailed)
-	default:
-		end(telemetry.ResultDone)
-	}
-	return rendered, err
-}
-
-// observeHTTPHook reports a call of an HTTP hook.
-func observeHTTPHook(
-	ctx context.Context, h *httphook.Hook, phase v1alpha1.HookCapability, call func(context.Context) error,
-) error {
-	work := telemetry.Work{Of: telemetry.KindHTTPHook, Name: string(phase), By: h.Registration()}
-	ctx, end := telemetry.Begin(ctx, work)
-	err := call(ctx)
-	switch {
-	case err == nil:
-		end(telemetry.ResultDone)
-	case ctx.Err() != nil:
-		end(telemetry.ResultCanceled)
-	default:
-		end(telemetry.ResultFailed)
-	}
-	return err
 }

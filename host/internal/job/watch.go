@@ -15,6 +15,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/joberror"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/lscontext"
+	"github.com/pergola-deploy/pergola/host/internal/move"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/host/internal/tenure"
@@ -171,13 +172,13 @@ func (o *observer) writeProgress(ctx context.Context) {
 func (o *observer) SaveProviderStatus(ctx context.Context, document []byte) error {
 	if len(document) == 0 {
 		document = nil // the job is to be picked up, and nothing else
-	} else if err := checkProviderStatus(document); err != nil {
+	} else if err := move.Check(document); err != nil {
 		return err
 	}
 	show := o.show(o.takeProgress())
 	err := o.tenure.Save(ctx, func(item *v1alpha1.DeployItem) {
 		show(item)
-		withProviderStatus(document)(item)
+		move.Save(document)(item)
 	})
 	var refused *itemclient.RefusedError
 	if errors.As(err, &refused) {
@@ -194,14 +195,8 @@ func (o *observer) ResolveTarget(ctx context.Context, name string) (*v1alpha1.Re
 	if err == nil {
 		return resolved, nil
 	}
-	e := joberror.FromHost(joberror.OperationResolveOther, err)
-	if e.Terminal && len(e.Codes) == 0 {
-		// In the protocol only a code can end a job.
-		e.Codes = []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}
-	}
-	return nil, plugin.Error{
-		Codes: e.Codes, Operation: joberror.OperationResolveOther, Reason: e.Reason, Message: e.Message,
-	}
+	e := joberror.FromOther(err)
+	return nil, plugin.Error{Codes: e.Codes, Operation: e.Operation, Reason: e.Reason, Message: e.Message}
 }
 
 // ResolveRegistryCredentials reads a Secret by the rules for those of the item's Context. An error is worth a retry.

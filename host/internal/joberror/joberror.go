@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/text"
@@ -53,6 +54,17 @@ func FromHost(operation string, err error) contract.Error {
 		if code := targetErr.Code(); code != "" {
 			e.Codes = []v1alpha1.ErrorCode{code}
 		}
+	}
+	return e
+}
+
+// FromOther describes an error about another Target than the item's own.
+func FromOther(err error) contract.Error {
+	e := FromHost(OperationResolveOther, err)
+	e.Operation = OperationResolveOther
+	if e.Terminal && len(e.Codes) == 0 {
+		// In the protocol only a code can end a job.
+		e.Codes = []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}
 	}
 	return e
 }
@@ -99,6 +111,24 @@ const (
 // Protocol is the error of a job whose plugin has broken the protocol.
 func Protocol(err error) contract.Error {
 	return contract.Error{Operation: "CallPlugin", Reason: reasonProtocolError, Message: err.Error()}
+}
+
+// The reasons of errors about a status of the plugin that the API server refuses.
+const (
+	reasonStatusTooLarge = "StatusTooLarge"
+	reasonStatusRefused  = "StatusRefused"
+)
+
+// Refused is the error of a job whose plugin has a status that the API server refuses.
+func Refused(plugin string, refused *itemclient.RefusedError) contract.Error {
+	reason, remedy := reasonStatusRefused, "report it to the author of the plugin"
+	if refused.TooLarge() {
+		reason, remedy = reasonStatusTooLarge, "split the deploy item"
+	}
+	return contract.Error{
+		Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry}, Operation: "WriteStatus", Reason: reason,
+		Message: fmt.Sprintf("with what the plugin %q has to keep in it, %v; %s", plugin, refused, remedy),
+	}
 }
 
 // Join makes one error of those of a plugin: the status has room for one, in seven copies.

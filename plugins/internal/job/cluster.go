@@ -10,26 +10,23 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// reasonTargetChanged is the reason of the error about a Target with another cluster than before.
-const reasonTargetChanged = "TargetChanged"
-
-// SameCluster returns an error if the Target leads to another cluster than before: the deployed objects would seem to
-// be gone there. The UIDs of a namespace identify the clusters; an unknown one, empty, proves nothing. annotation has
-// the deploy item deleted without its objects.
+// SameCluster returns an error with sdk.ReasonTargetChanged if the Target leads to another cluster than before: the
+// deployed objects would seem to be gone there. The UIDs of a namespace identify the clusters; an unknown one, empty,
+// proves nothing. annotation has the deploy item deleted without its objects.
 func (j *Job) SameCluster(namespace string, before, found types.UID, annotation string) error {
 	if before == "" || found == "" || found == before {
 		return nil
 	}
-	return sdk.ConfigurationError(reasonTargetChanged, "Target %q leads to another cluster than before: the namespace "+
-		"%s had the UID %s there, and has %s here; restore the Target, or set the annotation %s: %q to delete the "+
-		"deploy item and leave its objects on the other cluster",
+	return sdk.ConfigurationError(sdk.ReasonTargetChanged, "Target %q leads to another cluster than before: the "+
+		"namespace %s had the UID %s there, and has %s here; restore the Target, or set the annotation %s: %q to delete "+
+		"the deploy item and leave its objects on the other cluster",
 		j.Request.Target.Name, namespace, before, found, annotation, "true")
 }
 
 // IsOtherCluster reports whether an error is one of SameCluster.
 func IsOtherCluster(err error) bool {
 	var known *sdk.Error
-	return errors.As(err, &known) && known.Reason == reasonTargetChanged
+	return errors.As(err, &known) && known.Reason == sdk.ReasonTargetChanged
 }
 
 // Connect returns the client for the Target of a request, and the lookup of clients for other Targets of the deploy

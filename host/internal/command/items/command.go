@@ -20,7 +20,7 @@ The commands use your own kubeconfig and your own rights, as kubectl does, and n
 	}
 	cmd.AddCommand(newListCommand(version), newShowCommand(version), newTreeCommand(version), newWaitCommand(version),
 		newTriggerCommand(version), newAbortCommand(version), newForceCommand(version), newPauseCommand(version),
-		newResumeCommand(version), newDiffCommand(version), newOrphansCommand(version))
+		newResumeCommand(version), newMoveCommand(version), newDiffCommand(version), newOrphansCommand(version))
 	for _, below := range cmd.Commands() {
 		run := below.RunE
 		below.RunE = func(cmd *cobra.Command, args []string) error { return withCode(run(cmd, args)) }

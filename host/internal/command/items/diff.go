@@ -17,6 +17,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
 	"github.com/pergola-deploy/pergola/host/internal/command/local"
 	"github.com/pergola-deploy/pergola/host/internal/command/settings"
+	"github.com/pergola-deploy/pergola/host/internal/move"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/text"
@@ -198,7 +199,7 @@ func callFor(ctx context.Context, resolver *target.Resolver, item *v1alpha1.Depl
 	if err := errors.Join(targetErr, contextErr); err != nil {
 		return nil, err
 	}
-	item = item.DeepCopy()
+	item = move.Own(item).DeepCopy()
 	item.Status.JobID = uuid.NewString() // of a future job
 	return &plugin.Call{DeployItem: item, Target: resolved, Context: itemContext}, nil
 }

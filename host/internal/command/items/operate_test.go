@@ -14,6 +14,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/move"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
@@ -83,6 +84,24 @@ func TestItemsPause(t *testing.T) {
 	}...)
 	if isPaused("web") || !isPaused("db") {
 		t.Error("expected only db to be paused")
+	}
+}
+
+// TestItemsMove: the request is in the item; package move has its rules.
+func TestItemsMove(t *testing.T) {
+	s := newShop(t)
+	s.item("web", on("old"))
+	s.expect([]itemsCase{
+		{"to another", "move web --to new --order deploy-first", 0, []string{
+			"web: asked to move from the Target old to new, deploy-first\n",
+		}},
+		{"to the same", "move web --to new", 2, []string{`the Target "new" is both the old and the new one`}},
+		{"to nothing", "move web", 2, []string{"expected --to or --from"}},
+		{"in no order", "move web --to newer --order first", 2, []string{`--order: expected remove-first or deploy-first`}},
+	}...)
+	if item := s.take("web"); item.Spec.Target.Name != "new" || item.Annotations[move.FromAnnotation] != "old" ||
+		item.Annotations[move.OrderAnnotation] != string(move.DeployFirst) {
+		t.Errorf("found the Target %s and %v", item.Spec.Target.Name, item.Annotations)
 	}
 }
 

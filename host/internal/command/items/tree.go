@@ -14,6 +14,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
 	"github.com/pergola-deploy/pergola/host/internal/inspect"
+	"github.com/pergola-deploy/pergola/host/internal/move"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -56,7 +57,7 @@ work. Unreadable objects are Unknown, with the reason. Of Secrets only the metad
 
 // targetOf returns a reader for the Target of an item.
 func (c *userCluster) targetOf(ctx context.Context, item *v1alpha1.DeployItem) (client.Reader, error) {
-	target, err := c.resolver().Target(ctx, item)
+	target, err := c.resolver().Target(ctx, move.View(item))
 	if err != nil {
 		return nil, err
 	}

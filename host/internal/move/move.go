@@ -1,0 +1,201 @@
+// Package move moves the deployed objects of an item to the cluster of another Target, where there is no Landscaper:
+// with two calls of its plugin instead of one.
+//
+// The plugin answers with sdk.ReasonTargetChanged if the item's Target leads to another cluster than before, and the
+// user names in an annotation the Target that leads to the old one. From then on the provider status of the item holds
+// two documents of the plugin: one about the old cluster, until nothing is left there, and one about the new cluster.
+// Each call gets one of them. Both change in the same write as the state, so that no crash loses one. A plugin that is
+// called without this package refuses the provider status by its kind.
+package move
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// The annotations of users. They have no effect without an answer of the plugin about another cluster.
+const (
+	// FromAnnotation names the Target that leads to the old cluster.
+	FromAnnotation = "host.pergola.dev/move-from"
+	// OrderAnnotation is an Order. It defaults to RemoveFirst.
+	OrderAnnotation = "host.pergola.dev/move-order"
+)
+
+// Order is the order of a move.
+type Order string
+
+// The orders.
+const (
+	RemoveFirst Order = "remove-first"
+	DeployFirst Order = "deploy-first"
+)
+
+// Condition is True during a move, and False after its end; absent for an item that has never moved. Its reason is the
+// State, and its message names the old Target.
+const Condition v1alpha1.ConditionType = "Moving"
+
+// The reasons of the condition.
+const (
+	reasonMoved     = "Moved"
+	reasonDeploying = "Deploying"
+	reasonRemoving  = "Removing"
+)
+
+// State is the state of a move.
+type State string
+
+// The states.
+const (
+	// Still: there is no move.
+	Still State = reasonMoved
+	// Deploying: the plugin is called for the new cluster, until it succeeds.
+	Deploying State = reasonDeploying
+	// Removing: the plugin is called to delete everything on the old cluster.
+	Removing State = reasonRemoving
+)
+
+var messages = map[State]string{
+	Still:     "the move from the Target %s has ended",
+	Deploying: "the move from the Target %s goes on: it deploys to the new one, and then removes all from the old one",
+	Removing:  "the move from the Target %s goes on: it removes all there",
+}
+
+// Of returns the state of the move of an item. A deletion begins on the old cluster.
+func Of(item *v1alpha1.DeployItem) State {
+	c := conditionOf(item)
+	switch {
+	case c == nil || c.Status != v1alpha1.ConditionTrue:
+		return Still
+	case item.DeletionTimestamp != nil:
+		return Removing
+	default:
+		return State(c.Reason)
+	}
+}
+
+// From returns the name of the old Target during a move; empty without one.
+func From(item *v1alpha1.DeployItem) (name string) {
+	if Of(item) != Still {
+		_, _ = fmt.Sscanf(conditionOf(item).Message, messages[Still], &name) // it is the fifth word of each message
+	}
+	return name
+}
+
+func conditionOf(item *v1alpha1.DeployItem) *v1alpha1.Condition {
+	for i, c := range item.Status.Conditions {
+		if c.Type == Condition {
+			return &item.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// Removes reports whether the next call of the plugin is for the old cluster.
+func Removes(item *v1alpha1.DeployItem) bool { return Of(item) == Removing }
+
+// both is the provider status of an item during a move.
+type both struct {
+	metav1.TypeMeta `json:",inline"`
+	// Old and New are the documents of the plugin about the two clusters; absent for none.
+	Old *runtime.RawExtension `json:"old,omitempty"`
+	New *runtime.RawExtension `json:"new,omitempty"`
+}
+
+var typeOfBoth = metav1.TypeMeta{APIVersion: "host.pergola.dev/v1alpha1", Kind: "MovingProviderStatus"}
+
+// read returns the two documents of an item, and the place of the one for the next call.
+func read(item *v1alpha1.DeployItem) (b *both, next **runtime.RawExtension) {
+	b = &both{TypeMeta: typeOfBoth}
+	if Of(item) == Still {
+		b.New = item.Status.ProviderStatus
+		return b, &b.New
+	}
+	if raw := item.Status.ProviderStatus; raw != nil {
+		_ = json.Unmarshal(raw.Raw, b) // an API server returns JSON
+	}
+	if Removes(item) {
+		return b, &b.Old
+	}
+	return b, &b.New
+}
+
+// View returns the item for the next call of its plugin: with the Target and the provider status of that call. It
+// shares all else with the item.
+func View(item *v1alpha1.DeployItem) *v1alpha1.DeployItem {
+	if !Removes(item) {
+		return Own(item)
+	}
+	view := *item
+	view.Spec.Target = &v1alpha1.ObjectReference{Name: From(item), Namespace: item.Namespace}
+	b, _ := read(item)
+	view.Status.ProviderStatus = b.Old
+	return &view
+}
+
+// Own is View for a call about the item's own Target.
+func Own(item *v1alpha1.DeployItem) *v1alpha1.DeployItem {
+	own := *item
+	b, _ := read(item)
+	own.Status.ProviderStatus = b.New
+	return &own
+}
+
+// Save returns the change that saves a provider status of the next call; nil changes nothing.
+func Save(document []byte) func(*v1alpha1.DeployItem) {
+	return func(item *v1alpha1.DeployItem) {
+		if document == nil {
+			return
+		}
+		b, next := read(item)
+		*next = &runtime.RawExtension{Raw: document}
+		b.write(item, Of(item))
+	}
+}
+
+// write writes the documents as the provider status for a state.
+func (b *both) write(item *v1alpha1.DeployItem, s State) {
+	if s == Still {
+		item.Status.ProviderStatus = b.New
+		return
+	}
+	raw, err := json.Marshal(b)
+	if err == nil { // checked documents marshal
+		item.Status.ProviderStatus = &runtime.RawExtension{Raw: raw}
+	}
+}
+
+// enter returns the change to a state of the move from a Target.
+func enter(s State, from string, now time.Time) func(*v1alpha1.DeployItem) {
+	return func(item *v1alpha1.DeployItem) {
+		b, _ := read(item)
+		if Of(item) == Still {
+			b.Old, b.New = b.New, nil
+		}
+		b.write(item, s)
+		status := v1alpha1.ConditionTrue
+		if s == Still {
+			status = v1alpha1.ConditionFalse
+		}
+		contract.SetReported(item, []sdk.Condition{{
+			Type: Condition, Status: status, Reason: string(s), Message: fmt.Sprintf(messages[s], from),
+		}}, now)
+	}
+}
+
+// Check validates a provider status of a plugin: the API server takes only an object with a type.
+func Check(document []byte) error {
+	var meta metav1.TypeMeta
+	if err := json.Unmarshal(document, &meta); err != nil || meta.APIVersion == "" || meta.Kind == "" {
+		return errors.New("provider status: expected a JSON object with apiVersion and kind")
+	}
+	return nil
+}
