@@ -190,8 +190,8 @@ func TestComparisonsAreSpread(t *testing.T) {
 	}
 }
 
-// Rule (host-configuration.md#fields, /interval): An item without a schedule is compared once in each interval, until it
-// gets a schedule or goes.
+// Rule (host-configuration.md#fields, /interval): An item without a schedule is compared once in each interval, until
+// it gets a schedule or goes.
 func TestComparisonsComeOnce(t *testing.T) {
 	const interval = time.Hour
 	m, item := newMemory(), &v1alpha1.DeployItem{ObjectMeta: metav1.ObjectMeta{Name: "item", UID: "a"}}
