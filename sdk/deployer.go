@@ -28,6 +28,7 @@ import (
 //   - Configurer takes a configuration document of its own.
 //   - Hooker has functions for the host's reconcile flow.
 //   - Watcher knows when an item may have moved on, before the next poll.
+//   - HealthChecker knows whether what an item has deployed is still healthy.
 //   - Collector keeps something outside of its items' targets, and removes it after items without a Delete.
 type Deployer interface {
 	// Reconcile creates or updates the objects of the deploy item.
@@ -189,6 +190,16 @@ type Watcher interface {
 	// Watch blocks until ctx ends and calls wake for each item that may have moved on. wake may be called from any
 	// goroutine and does not block. When Watch returns earlier, it is called again after a pause.
 	Watch(ctx context.Context, wake func(namespace, name string)) error
+}
+
+// HealthChecker is a Watcher with an answer to the question whether deployed objects are still healthy.
+type HealthChecker interface {
+	// CheckHealth looks at what the last successful job of an item has deployed. It must not change anything. Nil means
+	// that all is healthy, and WaitFor says what is not; nothing else of the response counts. An error leaves what is
+	// known as it is, and the call is repeated. It follows a wake-up for an item whose job has succeeded, in standalone
+	// mode only: the deployer goes on to watch after jobs with Request.ChecksHealth, and after a CheckHealth. A call may
+	// also come without a wake-up, for an item that was not healthy before a restart of the plugin.
+	CheckHealth(ctx context.Context, req *Request) (*Response, error)
 }
 
 // Collector is a Deployer with holdings outside of its deploy items' targets. Delete removes them, but an item may go

@@ -45,6 +45,8 @@ type Request struct {
 	// Claims are, in a Delete, what living deploy items of the same type and Target need of what this one holds, by the
 	// Held of their errors. The deployer may hand it over to the first one instead of removing it.
 	Claims []Claim
+	// ChecksHealth: wake-ups after the success of the job lead to calls of CheckHealth.
+	ChecksHealth bool
 	// Log arrives in the host with its level and fields, and with the plugin, the deploy item and the job added.
 	Log *slog.Logger
 
@@ -105,7 +107,8 @@ func (r *Request) resolve(
 	ctx context.Context, operation, what string, question func(sequence uint64) *deployerv1.PluginMessage,
 ) (*deployerv1.HostMessage, error) {
 	if r.call == nil {
-		return nil, fmt.Errorf("resolve %s: only Reconcile, Delete, Abort and ForceReconcile can ask the host", what)
+		return nil, fmt.Errorf(
+			"resolve %s: only Reconcile, Delete, Abort, ForceReconcile and CheckHealth can ask the host", what)
 	}
 	if !r.call.Answers(operation) {
 		// The host would never answer, and the next time, it would not either.

@@ -72,6 +72,7 @@ func (p *plugin) capabilities() *deployerv1.Capabilities {
 	_, c.Watch = p.deployer.(Watcher)
 	_, c.Diff = p.deployer.(Differ)
 	_, c.Collect = p.deployer.(Collector)
+	_, c.CheckHealth = p.deployer.(HealthChecker)
 	return c
 }
 
@@ -141,6 +142,11 @@ func (s *server) Abort(stream serving.Stream) error {
 // ForceReconcile implements DeployerServiceServer.
 func (s *server) ForceReconcile(stream serving.Stream) error {
 	return operate(s, "ForceReconcile", stream, ForceReconciler.ForceReconcile)
+}
+
+// CheckHealth implements DeployerServiceServer.
+func (s *server) CheckHealth(stream serving.Stream) error {
+	return operate(s, "CheckHealth", stream, HealthChecker.CheckHealth)
 }
 
 // operate carries out one call of a method of D, if the deployer is one: the start message comes first, then host and

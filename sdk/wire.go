@@ -241,9 +241,10 @@ func newRequest(start *deployerv1.Start) (*Request, error) {
 		Claims: wire.Each(start.GetClaims(), func(c *deployerv1.Claim) Claim {
 			return Claim{DeployItem: c.GetDeployItem(), What: c.GetWhat()}
 		}),
-		Credentials: credentialsFromWire(start.GetCredentials()),
-		OCMConfig:   ocmConfigFromWire(start.GetOcmConfig()),
-		HostCluster: hostClusterFromWire(start.GetHostCluster()),
+		Credentials:  credentialsFromWire(start.GetCredentials()),
+		OCMConfig:    ocmConfigFromWire(start.GetOcmConfig()),
+		HostCluster:  hostClusterFromWire(start.GetHostCluster()),
+		ChecksHealth: start.GetChecksHealth(),
 	}, nil
 }
 

@@ -119,11 +119,9 @@ type Info struct {
 
 // Capabilities are the optional parts of the protocol in a plugin.
 type Capabilities struct {
-	Abort, ForceReconcile, Render, Diff, Validate, Configure, Watch bool
-	// ContextCredentials come with its calls.
-	ContextCredentials bool
-	// ContextOCMConfig: the ConfigMap in ocmConfig of the Context comes with its calls.
-	ContextOCMConfig bool
+	Abort, ForceReconcile, Render, Diff, Validate, Configure, Watch, CheckHealth bool
+	// ContextCredentials and ContextOCMConfig, the ConfigMap in ocmConfig of the Context, come with its calls.
+	ContextCredentials, ContextOCMConfig bool
 	// HostCluster: the plugin asks for the access to the host's cluster.
 	HostCluster bool
 	// Collect: it lists and removes its holdings outside of its items' targets.
@@ -151,10 +149,9 @@ func (p *Plugin) Info() *Info {
 		HookedTypes: names[v1alpha1.DeployItemType](in.GetHookedDeployItemTypes()),
 		Capabilities: Capabilities{
 			Abort: can.Abort, ForceReconcile: can.ForceReconcile, Render: can.Render, Diff: can.Diff,
-			Validate: can.Validate, Configure: can.Configure, Watch: can.Watch,
-			ContextCredentials: can.ContextCredentials, ContextOCMConfig: can.ContextOCMConfig,
-			HostCluster: can.HostCluster, Collect: can.Collect,
-			LatePickUp: can.LatePickUp, ScheduleInConfig: can.ScheduleInConfig,
+			Validate: can.Validate, Configure: can.Configure, Watch: can.Watch, CheckHealth: can.CheckHealth,
+			ContextCredentials: can.ContextCredentials, ContextOCMConfig: can.ContextOCMConfig, HostCluster: can.HostCluster,
+			Collect: can.Collect, LatePickUp: can.LatePickUp, ScheduleInConfig: can.ScheduleInConfig,
 			Hooks: names[hook.Type](can.HookTypes),
 		},
 		ConfigSchema:          in.GetConfigurationSchema(),
@@ -184,6 +181,11 @@ func (p *Plugin) Abort(ctx context.Context, call Call) *Result {
 // ForceReconcile calls the deployer's ForceReconcile. Without one the result has an Err.
 func (p *Plugin) ForceReconcile(ctx context.Context, call Call) *Result {
 	return p.operate(ctx, "ForceReconcile", p.service.ForceReconcile, p.unpicked(call))
+}
+
+// CheckHealth calls the deployer's CheckHealth once. A result in progress has the lack.
+func (p *Plugin) CheckHealth(ctx context.Context, call Call) *Result {
+	return p.operate(ctx, "CheckHealth", p.service.CheckHealth, call)
 }
 
 // unpicked returns the call of a job before its pick-up, if the plugin has the capability for it.

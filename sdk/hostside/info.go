@@ -44,6 +44,8 @@ type Capabilities struct {
 	HostCluster bool
 	// Collect: it lists and removes what it keeps outside of its items' targets.
 	Collect bool
+	// CheckHealth: it says whether what an item has deployed is still healthy.
+	CheckHealth bool
 	// LatePickUp: Reconcile and ForceReconcile change nothing before the job is picked up.
 	LatePickUp bool
 	// ScheduleInConfig: its ShouldReconcile hooks have an opinion only about items with the field continuousReconcile in
@@ -68,6 +70,7 @@ func ReadCapabilities(c *deployerv1.Capabilities) Capabilities {
 		ContextOCMConfig:   c.GetOcmConfig(),
 		HostCluster:        c.GetHostCluster(),
 		Collect:            c.GetCollect(),
+		CheckHealth:        c.GetCheckHealth(),
 		LatePickUp:         c.GetLatePickUp(),
 		ScheduleInConfig:   c.GetScheduleInConfiguration(),
 		HookTypes:          c.GetHookTypes(),

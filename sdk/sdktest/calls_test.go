@@ -90,6 +90,13 @@ func (capable) ForceReconcile(context.Context, *sdk.Request) (*sdk.Response, err
 	return &sdk.Response{Exports: map[string]any{"method": "ForceReconcile"}}, nil
 }
 
+func (capable) CheckHealth(_ context.Context, req *sdk.Request) (*sdk.Response, error) {
+	if req.ChecksHealth { // of a job alone
+		return nil, nil
+	}
+	return sdk.WaitFor("a greeting", 0), nil
+}
+
 func (capable) Render(_ context.Context, req *sdk.Request) (*sdk.RenderResponse, error) {
 	return &sdk.RenderResponse{Children: []sdk.Child{{
 		Name: req.Target.Name, Object: json.RawMessage(req.Target.Content),
@@ -130,6 +137,7 @@ func TestOptionalMethods(t *testing.T) {
 		Types: []v1alpha1.DeployItemType{"example.org/greeter"},
 		Capabilities: Capabilities{
 			Abort: true, ForceReconcile: true, Render: true, Diff: true, Validate: true, Configure: true, Watch: true,
+			CheckHealth: true,
 		},
 		ConfigSchema:          []byte(`{}`),
 		ProviderConfigSchemas: map[v1alpha1.DeployItemType][]byte{"example.org/greeter": []byte(`{"type":"object"}`)},
@@ -144,6 +152,11 @@ func TestOptionalMethods(t *testing.T) {
 		if diff := cmp.Diff(want, operation(ctx, greeterCall())); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", method, diff)
 		}
+	}
+
+	lacks := &Result{InProgress: &sdk.InProgress{WaitingFor: "a greeting"}}
+	if diff := cmp.Diff(lacks, plugin.CheckHealth(ctx, greeterCall())); diff != "" {
+		t.Errorf("CheckHealth (-want +got):\n%s", diff)
 	}
 
 	const content = `{"apiVersion":"v1","kind":"A","kubeconfig":"…"}`
@@ -187,7 +200,9 @@ func TestMethodsThatThePluginDoesNotHave(t *testing.T) {
 	_, diffErr := plugin.Diff(t.Context(), greeterCall())
 	_, validateErr := plugin.Validate(t.Context(), "example.org/greeter", nil)
 	for name, err := range map[string]error{
-		"Abort": plugin.Abort(t.Context(), greeterCall()).Err, "Render": renderErr, "Diff": diffErr, "Validate": validateErr,
+		"Abort":       plugin.Abort(t.Context(), greeterCall()).Err,
+		"CheckHealth": plugin.CheckHealth(t.Context(), greeterCall()).Err,
+		"Render":      renderErr, "Diff": diffErr, "Validate": validateErr,
 		"Watch": plugin.Watch(t.Context(), func(string, string) {}),
 	} {
 		if err == nil {

@@ -11,8 +11,10 @@ const reasonJobReplaced = "JobReplaced"
 
 // FinishUnchanged changes the status to a job that succeeded without a call of the deployer.
 func FinishUnchanged(item *v1alpha1.DeployItem, deployer v1alpha1.DeployerInformation, now time.Time) {
+	lacks := shownLack(&item.Status)
 	Begin(item, false, deployer, now)
 	Succeed(item, now)
+	ShowHealth(item, lacks, now) // the deployer has not looked
 }
 
 // Succeed changes the status to a successful job.
@@ -90,7 +92,8 @@ func conditionsFinished(status *v1alpha1.DeployItemStatus) bool {
 	}
 	failed := status.Phase != v1alpha1.DeployItemPhaseSucceeded
 	ready := condition(status, ConditionReady)
-	fits := holds(ConditionReady) != failed || !failed && ready != nil && ready.Reason == reasonReported
+	fits := holds(ConditionReady) != failed ||
+		!failed && ready != nil && (ready.Reason == reasonReported || shownLack(status) != "")
 	return !holds(ConditionReconciling) && fits && holds(ConditionStalled) == failed
 }
 

@@ -121,6 +121,7 @@ func TestKstatus(t *testing.T) {
 		contract.ShowPaused(i, noon)
 	}
 	unserved := func(i *v1alpha1.DeployItem) { contract.SetUnserved(i, "no plugin serves it", noon) }
+	unhealthy := func(i *v1alpha1.DeployItem) { contract.ShowHealth(i, "a Deployment has no Pod", noon) }
 	requested := func(i *v1alpha1.DeployItem) { deleted(i); edited(i) }
 	for _, tc := range []struct {
 		moment string
@@ -139,6 +140,7 @@ func TestKstatus(t *testing.T) {
 		{"edited in its job", []modifier{set, begun, waits, edited}, inProgress, "Progressing"},
 		{"edited in its job, which succeeds", []modifier{set, begun, edited, succeeds}, inProgress, "Progressing"},
 		{"succeeded", []modifier{set, begun, succeeds}, current, "Healthy"},
+		{"unhealthy", []modifier{set, begun, succeeds, unhealthy}, inProgress, "Degraded"},
 		{"paused", []modifier{set, begun, succeeds, paused}, current, "Healthy"},
 		{"unchanged in another job", []modifier{set, begun, succeeds, set, skipped}, current, "Healthy"},
 		{"edited", []modifier{set, begun, succeeds, edited}, inProgress, "Progressing"},

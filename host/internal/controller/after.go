@@ -109,7 +109,7 @@ func (r *reconciler) afterNothing(
 	item *v1alpha1.DeployItem, hooks pluginhook.Set, known itemstate.Hooks, run *hookRun,
 ) reconcile.Result {
 	known.Asked, known.Again = hooks.Asking(), run.again(known.Again)
-	r.memory.SetIdle(item, known)
+	r.wokenAtEnd(item, r.memory.SetIdle(item, known))
 	return r.until(known.Again)
 }
 
@@ -153,8 +153,15 @@ func (r *reconciler) afterJob(item *v1alpha1.DeployItem, known itemstate.Hooks, 
 	// They run at once, in another reconcile.
 	known.Again = run.again(known.Again)
 	r.contents.Put(itemstate.Content{Item: item, Own: true})
-	r.memory.SetEnded(item, known)
+	r.wokenAtEnd(item, r.memory.SetEnded(item, known))
 	return pollAfter(time.Millisecond)
+}
+
+// wokenAtEnd passes on a wake-up that has come during the last run of a job: it may be about what is deployed.
+func (r *reconciler) wokenAtEnd(item *v1alpha1.DeployItem, woken bool) {
+	if woken && r.router.Woken != nil {
+		r.router.Woken(client.ObjectKeyFromObject(item))
+	}
 }
 
 // orDeadline returns a time, or the deadline of a running job if that is earlier and has not passed. After the deadline

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/google/uuid"
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -36,6 +37,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/job"
 	"github.com/pergola-deploy/pergola/host/internal/joberror"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
+	"github.com/pergola-deploy/pergola/host/internal/objecthealth"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/pluginhook"
 	"github.com/pergola-deploy/pergola/host/internal/slots"
@@ -58,6 +60,7 @@ type Controller struct {
 	router   *intake.Router
 	locks    locks
 	targets  *target.Resolver
+	health   *objecthealth.Checker // nil beside a Landscaper
 	rules    contract.Rules
 	clock    clock.WithTicker
 	changes  chan struct{}
@@ -97,14 +100,23 @@ func newController(mgr manager.Manager, plugins intake.Plugins, options Options)
 		c.locks = options.Locks
 	}
 	c.rules = rules(options, c.clock)
-	c.router = intake.NewRouter(intake.Options{
-		Plugins: plugins, Locks: c.locks, Memory: c.memory, Items: options.Items, Rules: c.rules,
-		Repaired: options.Repaired, Log: options.Log,
-	})
 	c.targets = target.NewResolver(mgr.GetCache(), mgr.GetAPIReader(), target.Options{
 		Tokens: mgr.GetClient(), Cluster: mgr.GetConfig(),
 		ServiceAccount: options.TargetServiceAccount, DefaultContext: options.Standalone,
 		Keeps: options.Keeper != nil,
+	})
+	var woken func(item types.NamespacedName)
+	if options.Standalone {
+		c.health = objecthealth.New(objecthealth.Options{
+			Plugins: plugins, Cached: options.Items, Cache: mgr.GetCache(),
+			Items: itemclient.New(mgr.GetClient(), mgr.GetAPIReader()), Targets: c.targets,
+			Responsible: newResponsibility(mgr.GetCache(), options).possible, Clock: c.clock, Log: options.Log,
+		})
+		woken = c.health.Woken
+	}
+	c.router = intake.NewRouter(intake.Options{
+		Plugins: plugins, Locks: c.locks, Memory: c.memory, Items: options.Items, Rules: c.rules,
+		Repaired: options.Repaired, Woken: woken, Log: options.Log,
 	})
 	options.Items.OnArrival(c.arrived)
 	return c
@@ -225,10 +237,14 @@ func (c *Controller) servePlugins(ctx context.Context) error {
 		case <-c.options.Begin:
 		}
 	}
-	asked := map[string]string{}
-	started := false
+	if c.health != nil {
+		var checks sync.WaitGroup
+		checks.Go(func() { c.health.Run(ctx) })
+		defer checks.Wait()
+	}
+	f := &followed{asked: map[string]string{}}
 	for {
-		if err := c.followPlugins(asked, &started); err != nil {
+		if err := c.followPlugins(f); err != nil {
 			return err
 		}
 		select {
@@ -239,10 +255,19 @@ func (c *Controller) servePlugins(ctx context.Context) error {
 	}
 }
 
+// followed are the plugins as followPlugins has seen them last.
+type followed struct {
+	// asked has the ShouldReconcile hooks by serving plugin.
+	asked map[string]string
+	// atWork are the serving plugins that run.
+	atWork []string
+	// started: all plugins have tried to start.
+	started bool
+}
+
 // followPlugins adds queues and workers for new plugins. It has items reconciled after a change of their
-// ShouldReconcile hooks, and after the start of a plugin that they wait for. asked has the ShouldReconcile hooks by
-// serving plugin; started: all plugins have tried to start.
-func (c *Controller) followPlugins(asked map[string]string, started *bool) error {
+// ShouldReconcile hooks, and after the start of a plugin that they wait for.
+func (c *Controller) followPlugins(f *followed) error {
 	running := c.plugins.Running()
 	var atWork []string
 	for _, p := range c.plugins.Serving() {
@@ -254,25 +279,31 @@ func (c *Controller) followPlugins(asked map[string]string, started *bool) error
 		for _, t := range p.Info().Types {
 			hooks = append(hooks, pluginhook.Set{Plugins: c.plugins.Hooking(t)}.Asking())
 		}
-		before, served := asked[name]
-		asked[name] = strings.Join(hooks, ";")
+		before, served := f.asked[name]
+		f.asked[name] = strings.Join(hooks, ";")
 		switch {
 		case !served:
 			if err := c.addPlugin(p); err != nil {
 				return err
 			}
 			c.served(p.Info().Types)
-		case asked[name] != before:
+		case f.asked[name] != before:
 			c.router.Refill(name)
 		}
 	}
-	if !*started && c.plugins.Started() {
-		*started = true
+	if !f.started && c.plugins.Started() {
+		f.started = true
 		c.router.CountUnserved() // logs them
 		c.served(nil)
 	}
 	c.locks.Serve(atWork)
 	c.router.PluginsRun(running)
+	if c.health != nil {
+		c.health.Started(slices.DeleteFunc(slices.Clone(atWork), func(name string) bool {
+			return slices.Contains(f.atWork, name)
+		}))
+	}
+	f.atWork = atWork
 	return nil
 }
 

@@ -58,9 +58,8 @@ var _ reconcile.Reconciler = (*reconciler)(nil)
 
 func newReconciler(p parts) *reconciler {
 	r := &reconciler{parts: p, name: p.plugin.Name(), rules: rules(p.options, p.clock)}
-	r.responsibility = responsibility{
-		cache: p.cache, identity: p.options.Identity, selectors: p.options.Selectors, log: p.log,
-	}
+	r.responsibility = newResponsibility(p.cache, p.options)
+	r.responsibility.log = p.log
 	r.hooks = &hookRunner{
 		options: p.options, responsibility: r.responsibility, cache: p.cache, recorder: p.recorder, clock: p.clock,
 		log:         p.log,

@@ -22,6 +22,12 @@ type responsibility struct {
 	log       *slog.Logger
 }
 
+func newResponsibility(cache client.Reader, options Options) responsibility {
+	return responsibility{
+		cache: cache, identity: options.Identity, selectors: options.Selectors, log: options.Log,
+	}
+}
+
 // possible reports whether this host may be responsible for an item.
 func (r responsibility) possible(ctx context.Context, item *v1alpha1.DeployItem) (bool, error) {
 	selection, err := r.selection(ctx, item)

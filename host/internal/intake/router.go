@@ -57,7 +57,7 @@ type Router struct {
 	unserved map[v1alpha1.DeployItemType]bool
 }
 
-// Options of a Router. All but Repaired are required.
+// Options of a Router. All but Repaired and Woken are required.
 type Options struct {
 	Plugins Plugins
 	Locks   Locks
@@ -66,7 +66,9 @@ type Options struct {
 	Rules   contract.Rules
 	// Repaired is called with items for which an obstacle is gone; nil for no call.
 	Repaired func(items []types.NamespacedName)
-	Log      *slog.Logger
+	// Woken is called with items without a job here that their plugin wakes; nil for no call.
+	Woken func(item types.NamespacedName)
+	Log   *slog.Logger
 }
 
 var (
@@ -130,7 +132,9 @@ func (r *Router) holderGone(holder types.NamespacedName) {
 // WakeUp has an item reconciled at the request of its plugin.
 func (r *Router) WakeUp(plugin, namespace, name string) {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
-	r.Memory.Wake(key, plugin, r.Rules.Now())
+	if isJob := r.Memory.Wake(key, plugin, r.Rules.Now()); !isJob && r.Woken != nil {
+		r.Woken(key)
+	}
 	r.enqueue(plugin, key, priorityChange, 0)
 }
 

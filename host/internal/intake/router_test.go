@@ -264,6 +264,32 @@ func TestPriorities(t *testing.T) {
 	}
 }
 
+// A wake-up is for the job of its item, or else about the health of the deployed objects. One during the last run of
+// a job may be for both.
+func TestWoken(t *testing.T) {
+	job := withJob(typedItem("a", "one"))
+	begin := func(r *routed) { r.Memory.Begin(job, itemstate.Entry{}, "one") }
+	for name, tc := range map[string]struct {
+		before      func(*routed)
+		woken, last bool
+	}{
+		"no job":                  {func(*routed) {}, true, false},
+		"a job":                   {begin, false, true},
+		"a job of another plugin": {func(r *routed) { r.Memory.Begin(job, itemstate.Entry{}, "two") }, true, false},
+		"a finished job":          {func(r *routed) { begin(r); r.Memory.SetIdle(job, itemstate.Hooks{}) }, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, woken := newRouted(t, true), false
+			r.Woken = func(types.NamespacedName) { woken = true }
+			tc.before(r)
+			r.WakeUp("one", "ns", "a")
+			if last := r.Memory.SetIdle(job, itemstate.Hooks{}); woken != tc.woken || last != tc.last {
+				t.Errorf("expected %t and %t, but found %t and %t", tc.woken, tc.last, woken, last)
+			}
+		})
+	}
+}
+
 var itemKey = types.NamespacedName{Namespace: "ns", Name: "a"}
 
 func TestAttachReplays(t *testing.T) {

@@ -112,7 +112,7 @@ func isIdle(item *v1alpha1.DeployItem) bool {
 	_, tries := contract.KnownTry(item)
 	return contract.Decide(item, time.Time{}).Action == contract.Nothing && !contract.FailedForMissingReference(item) &&
 		!tries && contract.HeldOf(item) == (contract.Held{}) && contract.Unserved(item) == "" &&
-		move.Of(item) == move.Still && contract.ShowsPaused(item)
+		move.Of(item) == move.Still && contract.ShowsPaused(item) && !contract.IsUnhealthy(item)
 }
 
 func shared(text string) string { return unique.Make(text).Value() }

@@ -48,10 +48,11 @@ func (m *Memory) Last(key types.NamespacedName) Entry {
 	return Entry{}
 }
 
-// SetIdle remembers that there is nothing to do for an item at its version.
-func (m *Memory) SetIdle(item *v1alpha1.DeployItem, hooks Hooks) {
+// SetIdle remembers that there is nothing to do for an item at its version. It reports whether a wake-up has come for
+// its job since the beginning of its last run.
+func (m *Memory) SetIdle(item *v1alpha1.DeployItem, hooks Hooks) (woken bool) {
 	hooks.Crashes, hooks.Paused = 0, time.Time{}
-	m.set(client.ObjectKeyFromObject(item), Entry{
+	return m.set(client.ObjectKeyFromObject(item), Entry{
 		UID: item.UID, State: Idle, Version: item.ResourceVersion, Hooks: hooks,
 	})
 }
@@ -63,18 +64,21 @@ func (m *Memory) KeepIdle(item *v1alpha1.DeployItem, known Entry) {
 	})
 }
 
-// SetEnded remembers an item after the end of its job and before its ShouldReconcile hooks.
-func (m *Memory) SetEnded(item *v1alpha1.DeployItem, hooks Hooks) {
-	m.set(client.ObjectKeyFromObject(item), Entry{
+// SetEnded remembers an item after the end of its job and before its ShouldReconcile hooks. It reports as SetIdle does.
+func (m *Memory) SetEnded(item *v1alpha1.DeployItem, hooks Hooks) (woken bool) {
+	return m.set(client.ObjectKeyFromObject(item), Entry{
 		UID: item.UID, State: Ended, Version: item.ResourceVersion,
 		Hooks: Hooks{Again: hooks.Again, Raised: hooks.Raised},
 	})
 }
 
-func (m *Memory) set(key types.NamespacedName, e Entry) {
+// set reports whether a job of the entry before was woken.
+func (m *Memory) set(key types.NamespacedName, e Entry) (woken bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	before, known := m.entries[key]
 	m.entries[key] = &e
+	return known && before.Woken
 }
 
 // Begin remembers a job at the beginning of its run, and returns its entry. SetIdle, SetEnded, Requeue or Forget
@@ -100,17 +104,20 @@ func (m *Memory) Requeue(item *v1alpha1.DeployItem, e Entry, now time.Time) time
 	return e.Due
 }
 
-// Wake makes a job of a plugin due.
-func (m *Memory) Wake(key types.NamespacedName, plugin string, now time.Time) {
+// Wake makes a job of a plugin due. It reports whether there is one.
+func (m *Memory) Wake(key types.NamespacedName, plugin string, now time.Time) (isJob bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e, ok := m.entries[key]; ok && e.IsJob() && e.Plugin == plugin {
-		e.Woken, e.Due = true, now
-		// A plugin that wakes an item all the time gets no worker for it alone.
-		if earliest := e.Worked.Add(job.MinPoll); earliest.After(now) {
-			e.Due = earliest
-		}
+	e, ok := m.entries[key]
+	if !ok || !e.IsJob() || e.Plugin != plugin {
+		return false
 	}
+	e.Woken, e.Due = true, now
+	// A plugin that wakes an item all the time gets no worker for it alone.
+	if earliest := e.Worked.Add(job.MinPoll); earliest.After(now) {
+		e.Due = earliest
+	}
+	return true
 }
 
 // WakeWhere makes the selected jobs due, and returns their plugins by item.

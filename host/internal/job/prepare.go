@@ -35,7 +35,7 @@ func (p preparePhase) resolve(ctx context.Context) (plugin.Call, error) {
 	if err := errors.Join(targetErr, contextErr); err != nil {
 		return plugin.Call{}, err
 	}
-	c := plugin.Call{Target: resolved, Context: lsContext, Deadline: deadline}
+	c := plugin.Call{Target: resolved, Context: lsContext, Deadline: deadline, ChecksHealth: p.Standalone}
 	if err := c.ReadNamed(ctx, p.Plugin.Info().Capabilities, p.Targets); err != nil {
 		return plugin.Call{}, err
 	}

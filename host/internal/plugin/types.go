@@ -44,6 +44,7 @@ const (
 	Delete         = session.Delete
 	Abort          = session.Abort
 	ForceReconcile = session.ForceReconcile
+	CheckHealth    = session.CheckHealth
 )
 
 // The errors of calls.

@@ -67,9 +67,22 @@ func (j *Job) End() *sdk.Response {
 	return &sdk.Response{ProviderStatus: j.record.Unsaved(), Conditions: j.record.Conditions(false)}
 }
 
-// Done returns the response of a finished job.
-func (j *Job) Done(exports map[string]any) *sdk.Response {
-	j.watches.Follow(j.Item(), nil)
+// Health returns the response of a check of health with a lack; none for an empty one. A change of a seen object leads
+// to another check.
+func (j *Job) Health(lacks string, seen []watch.Seen) *sdk.Response {
+	j.watches.Keep(j.Item(), seen)
+	if lacks == "" {
+		return nil
+	}
+	return sdk.WaitFor(lacks, 0)
+}
+
+// Done returns the response of a finished job. If the host checks health, a change of a seen object leads to a check.
+func (j *Job) Done(exports map[string]any, seen []watch.Seen) *sdk.Response {
+	if !j.Request.ChecksHealth {
+		seen = nil
+	}
+	j.watches.Keep(j.Item(), seen)
 	conditions := j.record.Conditions(true)
 	return &sdk.Response{ProviderStatus: j.record.Unsaved(), Conditions: conditions, Exports: exports}
 }

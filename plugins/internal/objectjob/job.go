@@ -57,6 +57,8 @@ type Job struct {
 
 	// done are the objects gone after their completion, as in their manifests.
 	done []*unstructured.Unstructured
+	// ready are the objects of a job that must stay, as they were when all were ready.
+	ready []watch.Seen
 }
 
 // IsDone reports whether the object of an entry of the inventory completed in this job or in the one that it tries
@@ -77,7 +79,7 @@ func (j *Job) Wait(step, prefix string, things []string, seen []watch.Seen) *sdk
 // Done returns the response of a finished job.
 func (j *Job) Done(exports map[string]any) *sdk.Response {
 	j.Status.finish()
-	return j.Job.Done(exports)
+	return j.Job.Done(exports, j.ready)
 }
 
 // Seen returns the applied objects to watch for changes.

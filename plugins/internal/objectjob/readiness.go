@@ -13,6 +13,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
+	"github.com/pergola-deploy/pergola/plugins/internal/watch"
 	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -40,6 +41,11 @@ func (j *Job) CheckReadiness(
 	case len(verdict.Waiting) > 0:
 		return j.Wait(StepReadiness, "", verdict.Waiting, append(j.Seen(applied), verdict.Seen...)), nil
 	default:
+		for _, a := range applied {
+			if !completion.NeedNotStay(a.Live) {
+				j.ready = append(j.ready, watch.SeenOf(j.Client, a.Mapping, a.Key, a.Live))
+			}
+		}
 		return nil, nil //nolint:nilnil // see Job
 	}
 }

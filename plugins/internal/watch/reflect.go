@@ -5,17 +5,13 @@ import (
 	"fmt"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-
-	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 )
-
-// labelSelector selects the objects of all deploy items.
-const labelSelector = owner.Label
 
 // reflect reports the changes of the selected objects until the context ends. After each failure it tries again, with
 // a pause growing to a minute. The reasons are not logged, as nothing depends on watches.
@@ -29,10 +25,14 @@ func reflect(ctx context.Context, key streamKey, selected metav1.ListOptions, to
 	}
 	lister := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return objects.List(ctx, selectIn(options))
+			list, err := objects.List(ctx, selectIn(options))
+			told.failed(err)
+			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return objects.Watch(ctx, selectIn(options))
+			w, err := objects.Watch(ctx, selectIn(options))
+			told.failed(err)
+			return w, err
 		},
 	}
 	cache.NewReflectorWithOptions(lister, &metav1.PartialObjectMetadata{}, told, cache.ReflectorOptions{
@@ -58,6 +58,18 @@ func (t *told) Update(o any) error { return t.one(o, true) }
 // Delete implements cache.ReflectorStore. The resource version is that of the deletion, so that it wakes no item with
 // a later object of that name.
 func (t *told) Delete(o any) error { return t.one(o, false) }
+
+// failed takes the error of a request; nil for none.
+func (t *told) failed(err error) {
+	if !apierrors.IsUnauthorized(err) {
+		return
+	}
+	t.set.mu.Lock()
+	defer t.set.mu.Unlock()
+	if t.ctx.Err() == nil {
+		t.set.refused(t.stream)
+	}
+}
 
 func (t *told) one(o any, exists bool) error {
 	metadata, ok := o.(*metav1.PartialObjectMetadata)

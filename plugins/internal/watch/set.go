@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,8 +16,11 @@ import (
 )
 
 const (
-	// maxPerTarget is the greatest number of watches on one target. Objects beyond it are not watched.
+	// maxPerTarget is the greatest number of watches on one target. Objects beyond it are not watched. Half of them are
+	// for waiting items alone.
 	maxPerTarget = 100
+	// maxKept is the greatest number of objects of finished items. Items beyond it are not watched.
+	maxKept = 100_000
 
 	// DefaultPause is the least time between two wake-ups of an item without Pause.
 	DefaultPause = 500 * time.Millisecond
@@ -38,14 +42,29 @@ type Seen struct {
 	Key     object.Key
 	// ResourceVersion of the object; empty if it did not exist.
 	ResourceVersion string
-	// Labelled means that the object had the label of deploy items, and so belongs to their shared watch.
-	Labelled bool
+	// Group of the object; empty for one with a watch of its own.
+	Group Group
 }
+
+// Group is the label selector of objects with a shared watch.
+type Group string
+
+const (
+	// OfItems are the objects applied by deploy items.
+	OfItems Group = owner.Label
+	// OfHelm are the objects created by Helm.
+	OfHelm Group = "app.kubernetes.io/managed-by=Helm"
+)
 
 // SeenOf returns an existing object to watch.
 func SeenOf(client *target.Client, mapping target.Mapping, key object.Key, live metav1.Object) Seen {
-	_, labelled := live.GetLabels()[owner.Label]
-	return Seen{Client: client, Mapping: mapping, Key: key, ResourceVersion: live.GetResourceVersion(), Labelled: labelled}
+	seen := Seen{Client: client, Mapping: mapping, Key: key, ResourceVersion: live.GetResourceVersion()}
+	if _, ofItem := live.GetLabels()[owner.Label]; ofItem {
+		seen.Group = OfItems
+	} else if live.GetLabels()["app.kubernetes.io/managed-by"] == "Helm" {
+		seen.Group = OfHelm
+	}
+	return seen
 }
 
 // Set has the followed objects of the deploy items of a plugin. It is safe for concurrent use.
@@ -66,13 +85,17 @@ type Set struct {
 	perTarget map[*target.Client]int
 	// changed are the items to wake.
 	changed map[*item]struct{}
-	swept   time.Time
+	// kept counts the follows of finished items.
+	kept  int
+	swept time.Time
 }
 
 // item is a deploy item with its followed objects.
 type item struct {
 	name    types.NamespacedName
 	follows []*follow
+	// finished: the item waits for nothing, and does not expire before it is woken.
+	finished bool
 	// woken: the item was woken since its last Follow.
 	woken bool
 	// wokenAt stays until the item expires, for the pause.
@@ -124,6 +147,49 @@ func New(opts ...Option) *Set {
 func (s *Set) Follow(name types.NamespacedName, seen []Seen) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.follow(name, seen, false)
+}
+
+// Keep is Follow for a finished item and its objects with a Group, which are forgotten only after a wake-up without
+// another call. Without a free watch, or with too many objects of all items, they are not followed. If the item had
+// other credentials for the same API server before, all finished items with these go on with the new ones.
+func (s *Set) Keep(name types.NamespacedName, seen []Seen) {
+	seen = slices.DeleteFunc(slices.Clone(seen), func(o Seen) bool { return o.Group == "" })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var before []*follow
+	if i := s.items[name]; i != nil && i.finished {
+		before = i.follows
+	}
+	if s.kept-len(before)+len(seen) > maxKept {
+		seen = nil
+	}
+	if len(before) > 0 && len(seen) > 0 {
+		if old := before[0].seen.Client; old != seen[0].Client && old.SameServer(seen[0].Client) {
+			s.renew(old, seen[0].Client)
+		}
+	}
+	s.follow(name, seen, true)
+}
+
+// renew has the finished items with the credentials of a client go on with those of another one.
+func (s *Set) renew(before, after *target.Client) {
+	for _, i := range s.items {
+		if !i.finished {
+			continue
+		}
+		for _, f := range i.follows {
+			if f.seen.Client == before {
+				s.detach(f, s.clock.Now())
+				f.seen.Client = after
+				s.attach(f)
+			}
+		}
+	}
+}
+
+// follow is Follow and Keep. The mutex is held.
+func (s *Set) follow(name types.NamespacedName, seen []Seen, finished bool) {
 	now := s.clock.Now()
 	i := s.items[name]
 	switch {
@@ -134,8 +200,15 @@ func (s *Set) Follow(name types.NamespacedName, seen []Seen) {
 		s.items[name] = i
 	}
 	before := i.follows
+	if i.finished {
+		s.kept -= len(before)
+	}
+	if finished {
+		s.kept += len(seen)
+	}
 	delete(s.changed, i)
 	i.follows, i.woken, i.expires = make([]*follow, 0, len(seen)), false, now.Add(expiry)
+	i.finished = finished
 	for _, object := range seen {
 		f := &follow{item: i, seen: object}
 		i.follows = append(i.follows, f)
@@ -199,7 +272,7 @@ func (s *Set) step(ctx context.Context, streams *sync.WaitGroup) (toWake []types
 	for i := range s.changed {
 		if due(i.wokenAt.Add(s.pause)) {
 			delete(s.changed, i)
-			i.woken, i.wokenAt = true, now
+			i.woken, i.wokenAt, i.expires = true, now, now.Add(expiry)
 			toWake = append(toWake, i.name)
 		}
 	}
@@ -218,8 +291,12 @@ func (s *Set) step(ctx context.Context, streams *sync.WaitGroup) (toWake []types
 func (s *Set) sweep(now time.Time) {
 	s.swept = now
 	for name, i := range s.items {
-		if now.Before(i.expires) && (len(i.follows) > 0 || now.Before(i.wokenAt.Add(s.pause))) {
+		awaited := now.Before(i.expires) || i.finished && !i.woken
+		if awaited && (len(i.follows) > 0 || now.Before(i.wokenAt.Add(s.pause))) {
 			continue
+		}
+		if i.finished {
+			s.kept -= len(i.follows)
 		}
 		for _, f := range i.follows {
 			s.detach(f, now)

@@ -17,8 +17,9 @@ type streamKey struct {
 	client    *target.Client
 	mapping   target.Mapping
 	namespace string
-	// name of the only watched object; empty for all objects with the label.
-	name string
+	// name of the only watched object; empty for all objects of the group.
+	name  string
+	group Group
 }
 
 // stream is one watch and its reports. The mutex of its Set guards it.
@@ -37,24 +38,26 @@ type stream struct {
 	cancel context.CancelFunc
 }
 
-// keyOf returns the stream for an object. A missing one may come without the label, so it is watched by its name.
-func keyOf(seen Seen) streamKey {
+// keyOf returns the stream for an object. A missing one may come without the label, so it is watched by its name. For a
+// finished item it is not: many can be gone at once.
+func keyOf(f *follow) streamKey {
+	seen := f.seen
 	key := streamKey{client: seen.Client, mapping: seen.Mapping}
 	if seen.Mapping.Namespaced {
 		key.namespace = seen.Key.Namespace
 	}
-	if !seen.Labelled || seen.ResourceVersion == "" {
-		key.name = seen.Key.Name
+	if key.group = seen.Group; key.group == "" || seen.ResourceVersion == "" && !f.item.finished {
+		key.name, key.group = seen.Key.Name, ""
 	}
 	return key
 }
 
 // attach finds the stream for an object, or makes it.
 func (s *Set) attach(f *follow) {
-	key := keyOf(f.seen)
+	key := keyOf(f)
 	st, ok := s.streams[key]
 	if !ok {
-		if s.perTarget[key.client] >= s.maxPerTarget {
+		if used := s.perTarget[key.client]; used >= s.maxPerTarget || f.item.finished && used >= s.maxPerTarget/2 {
 			return
 		}
 		s.perTarget[key.client]++
@@ -103,7 +106,7 @@ func (s *Set) drop(st *stream) {
 func (s *Set) start(ctx context.Context, st *stream, streams *sync.WaitGroup) {
 	ctx, st.cancel = context.WithCancel(ctx)
 	told := &told{set: s, stream: st, ctx: ctx}
-	options := metav1.ListOptions{LabelSelector: labelSelector}
+	options := metav1.ListOptions{LabelSelector: string(st.key.group)}
 	if st.key.name != "" {
 		options = metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, st.key.name).String()}
 	}
@@ -131,6 +134,19 @@ func (s *Set) compare(f *follow) {
 		s.changedFor(f.item)
 	case !exists && f.seen.ResourceVersion != "" && !newer(f.seen.ResourceVersion, f.stream.latest):
 		s.changedFor(f.item)
+	}
+}
+
+// refused wakes one finished item of a stream whose credentials the target does not take any more: its next Keep may
+// bring others, for all of them.
+func (s *Set) refused(st *stream) {
+	for _, followers := range st.follows {
+		for f := range followers {
+			if f.item.finished {
+				s.changedFor(f.item)
+				return
+			}
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ const (
 	Delete         Operation = "Delete"
 	Abort          Operation = "Abort"
 	ForceReconcile Operation = "ForceReconcile"
+	CheckHealth    Operation = "CheckHealth"
 )
 
 // Call is the input of an operation.
@@ -44,6 +45,8 @@ type Call struct {
 	Children []sdk.Child
 	// Claims of other items on what this one holds, for a deletion.
 	Claims []sdk.Claim
+	// ChecksHealth: wake-ups after the job lead to calls of CheckHealth, for a plugin with that capability.
+	ChecksHealth bool
 }
 
 // ReadNamed reads the credentials and the ConfigMap of the call's Context, as far as a plugin with these capabilities

@@ -19,7 +19,7 @@ const interruptGrace = 500 * time.Millisecond
 func (s *Session) open(ctx context.Context, op Operation) (stream, error) {
 	rpc, ok := map[Operation]func(context.Context, ...grpc.CallOption) (stream, error){
 		Reconcile: s.client.Reconcile, Delete: s.client.Delete, Abort: s.client.Abort,
-		ForceReconcile: s.client.ForceReconcile,
+		ForceReconcile: s.client.ForceReconcile, CheckHealth: s.client.CheckHealth,
 	}[op]
 	if !ok {
 		return nil, fmt.Errorf("open call: no operation %q", op)
@@ -140,5 +140,6 @@ func (s *Session) startOf(ctx context.Context, c Call) (*deployerv1.Start, error
 		return nil, err
 	}
 	start.PickUpPending = c.PickUpPending
+	start.ChecksHealth = c.ChecksHealth && s.info.Capabilities.CheckHealth
 	return start, nil
 }

@@ -112,6 +112,7 @@ func capabilitiesOf(c plugin.Capabilities) []string {
 		{"configure", c.Configure},
 		{"watch", c.Watch},
 		{"diff", c.Diff},
+		{"checkHealth", c.CheckHealth},
 		{"contextCredentials", c.ContextCredentials},
 		{"contextOCMConfig", c.ContextOCMConfig},
 		{"hostCluster", c.HostCluster},

@@ -136,7 +136,7 @@ func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respon
 	if err != nil {
 		return j.End(), err
 	}
-	return j.Done(exports), nil
+	return j.Done(exports, nil), nil
 }
 
 // Delete runs the image to its end once more, unless the item has the annotation force-cleanup, and removes everything

@@ -70,6 +70,7 @@ var (
 	_ sdk.Configurer      = (*Deployer)(nil)
 	_ sdk.Differ          = (*Deployer)(nil)
 	_ sdk.ForceReconciler = (*Deployer)(nil)
+	_ sdk.HealthChecker   = (*Deployer)(nil)
 	_ sdk.Hooker          = (*Deployer)(nil)
 	_ sdk.Renderer        = (*Deployer)(nil)
 	_ sdk.Validator       = (*Deployer)(nil)
@@ -190,6 +191,19 @@ func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffRespons
 		changes = append([]sdk.Change{warned}, changes...)
 	}
 	return &sdk.DiffResponse{Changes: changes}, err
+}
+
+// CheckHealth implements sdk.HealthChecker, with a release and without: the record has the objects of both.
+func (d *Deployer) CheckHealth(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
+	c, j, err := d.begin(apiserver.WithBreaker(ctx), req)
+	if err != nil {
+		return nil, err
+	}
+	group := watch.OfItems
+	if c.HelmDeployment {
+		group = watch.OfHelm
+	}
+	return j.CheckHealth(ctx, c.Checks, group)
 }
 
 // Render implements sdk.Renderer. The children are the objects of the chart's templates. With a release those of hooks

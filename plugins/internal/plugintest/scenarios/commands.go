@@ -35,6 +35,7 @@ var all = map[string]func(s *state, args []string) string{
 	"fail":         (*state).fail,
 	"forget":       (*state).forget,
 	"get":          (*state).get,
+	"health":       (*state).health,
 	"installation": (*state).installation,
 	"inventory":    (*state).inventory,
 	"item":         (*state).otherItem,
@@ -178,6 +179,19 @@ func describe(result *sdktest.Result) string {
 		}
 	}
 	return b.String()
+}
+
+func (s *state) health(args []string) string {
+	s.want(args, 0, 0)
+	result := s.host.Plugin.CheckHealth(s.host.Context(), s.host.CallOf(s.item))
+	switch {
+	case result.Succeeded != nil:
+		return "healthy\n"
+	case result.InProgress != nil:
+		return "lacks " + result.InProgress.WaitingFor + "\n"
+	default:
+		return describe(result)
+	}
 }
 
 func (s *state) diff(args []string) string {

@@ -20,6 +20,7 @@
 //	job -try [-once]        carries out another try of the last job, which has failed
 //	retry [-once]           goes on with the job
 //	delete-item [-once]     deletes the item
+//	health                  prints whether what is deployed is healthy
 //	diff                    prints the changes by the next job
 //
 // What is around:

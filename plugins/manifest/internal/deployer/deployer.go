@@ -32,13 +32,14 @@ type Deployer struct {
 }
 
 var (
-	_ sdk.Deployer   = (*Deployer)(nil)
-	_ sdk.Configurer = (*Deployer)(nil)
-	_ sdk.Differ     = (*Deployer)(nil)
-	_ sdk.Hooker     = (*Deployer)(nil)
-	_ sdk.Renderer   = (*Deployer)(nil)
-	_ sdk.Validator  = (*Deployer)(nil)
-	_ sdk.Watcher    = (*Deployer)(nil)
+	_ sdk.Deployer      = (*Deployer)(nil)
+	_ sdk.Configurer    = (*Deployer)(nil)
+	_ sdk.Differ        = (*Deployer)(nil)
+	_ sdk.HealthChecker = (*Deployer)(nil)
+	_ sdk.Hooker        = (*Deployer)(nil)
+	_ sdk.Renderer      = (*Deployer)(nil)
+	_ sdk.Validator     = (*Deployer)(nil)
+	_ sdk.Watcher       = (*Deployer)(nil)
 )
 
 // New returns a deployer. userAgent is its name for API servers; options are for its clients.
@@ -157,6 +158,20 @@ func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffRespons
 		return nil, err
 	}
 	return &sdk.DiffResponse{Changes: changes}, nil
+}
+
+// CheckHealth implements sdk.HealthChecker.
+func (d *Deployer) CheckHealth(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
+	ctx = apiserver.WithBreaker(ctx)
+	c, err := d.readConfig(req)
+	if err != nil {
+		return nil, err
+	}
+	j, err := d.begin(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return j.CheckHealth(ctx, c.Checks, watch.OfItems)
 }
 
 // Validate implements sdk.Validator.

@@ -210,7 +210,9 @@ type Capabilities struct {
 	// the field continuousReconcile. The host need not ask them about others.
 	ScheduleInConfiguration bool `protobuf:"varint,14,opt,name=schedule_in_configuration,json=scheduleInConfiguration,proto3" json:"schedule_in_configuration,omitempty"`
 	// The plugin gets the content of the ConfigMap that the Context's ocmConfig names; see Start.ocm_config.
-	OcmConfig     bool `protobuf:"varint,15,opt,name=ocm_config,json=ocmConfig,proto3" json:"ocm_config,omitempty"`
+	OcmConfig bool `protobuf:"varint,15,opt,name=ocm_config,json=ocmConfig,proto3" json:"ocm_config,omitempty"`
+	// The plugin serves CheckHealth.
+	CheckHealth   bool `protobuf:"varint,16,opt,name=check_health,json=checkHealth,proto3" json:"check_health,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -346,6 +348,13 @@ func (x *Capabilities) GetScheduleInConfiguration() bool {
 func (x *Capabilities) GetOcmConfig() bool {
 	if x != nil {
 		return x.OcmConfig
+	}
+	return false
+}
+
+func (x *Capabilities) GetCheckHealth() bool {
+	if x != nil {
+		return x.CheckHealth
 	}
 	return false
 }
@@ -777,7 +786,10 @@ type Start struct {
 	OcmConfig *OCMConfig `protobuf:"bytes,14,opt,name=ocm_config,json=ocmConfig,proto3" json:"ocm_config,omitempty"`
 	// For a deletion: what living deploy items of the same type and Target need of what this one holds, by the `held` of
 	// their errors. The plugin may hand it over to the first one instead of removing it. Always empty beside a Landscaper.
-	Claims        []*Claim `protobuf:"bytes,15,rep,name=claims,proto3" json:"claims,omitempty"`
+	Claims []*Claim `protobuf:"bytes,15,rep,name=claims,proto3" json:"claims,omitempty"`
+	// The host calls CheckHealth after a wake-up for a deploy item whose job has succeeded: the plugin goes on to watch
+	// what is deployed. Always false beside a Landscaper, and without capability `check_health`.
+	ChecksHealth  bool `protobuf:"varint,16,opt,name=checks_health,json=checksHealth,proto3" json:"checks_health,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -915,6 +927,13 @@ func (x *Start) GetClaims() []*Claim {
 		return x.Claims
 	}
 	return nil
+}
+
+func (x *Start) GetChecksHealth() bool {
+	if x != nil {
+		return x.ChecksHealth
+	}
+	return false
 }
 
 // Claim is something on the target that one deploy item holds and another one needs.
@@ -3290,7 +3309,7 @@ func (*WatchRequest) Descriptor() ([]byte, []int) {
 	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{46}
 }
 
-// WatchResponse names a deploy item that may have moved on.
+// WatchResponse names a deploy item that may have moved on, or whose health may have changed; see Start.checks_health.
 type WatchResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
@@ -3707,7 +3726,7 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\x18hooked_deploy_item_types\x18\b \x03(\tR\x15hookedDeployItemTypes\x1aO\n" +
 	"!ProviderConfigurationSchemasEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\x82\x04\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xa5\x04\n" +
 	"\fCapabilities\x12\x14\n" +
 	"\x05abort\x18\x01 \x01(\bR\x05abort\x12'\n" +
 	"\x0fforce_reconcile\x18\x02 \x01(\bR\x0eforceReconcile\x12\x16\n" +
@@ -3727,7 +3746,8 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"latePickUp\x12:\n" +
 	"\x19schedule_in_configuration\x18\x0e \x01(\bR\x17scheduleInConfiguration\x12\x1d\n" +
 	"\n" +
-	"ocm_config\x18\x0f \x01(\bR\tocmConfig\".\n" +
+	"ocm_config\x18\x0f \x01(\bR\tocmConfig\x12!\n" +
+	"\fcheck_health\x18\x10 \x01(\bR\vcheckHealth\".\n" +
 	"\x10ConfigureRequest\x12\x1a\n" +
 	"\bdocument\x18\x01 \x01(\fR\bdocument\"j\n" +
 	"\x11ConfigureResponse\x128\n" +
@@ -3747,7 +3767,7 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\x04stop\x18\x03 \x01(\v2\x19.pergola.deployer.v1.StopH\x00R\x04stop\x12N\n" +
 	"\x0fresolved_target\x18\x04 \x01(\v2#.pergola.deployer.v1.ResolvedTargetH\x00R\x0eresolvedTarget\x12v\n" +
 	"\x1dresolved_registry_credentials\x18\x05 \x01(\v20.pergola.deployer.v1.ResolvedRegistryCredentialsH\x00R\x1bresolvedRegistryCredentialsB\t\n" +
-	"\acontent\"\xc3\x05\n" +
+	"\acontent\"\xe8\x05\n" +
 	"\x05Start\x12\x1f\n" +
 	"\vdeploy_item\x18\x01 \x01(\fR\n" +
 	"deployItem\x12\x16\n" +
@@ -3766,7 +3786,8 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\finstallation\x18\r \x01(\tR\finstallation\x12=\n" +
 	"\n" +
 	"ocm_config\x18\x0e \x01(\v2\x1e.pergola.deployer.v1.OCMConfigR\tocmConfig\x122\n" +
-	"\x06claims\x18\x0f \x03(\v2\x1a.pergola.deployer.v1.ClaimR\x06claims\"<\n" +
+	"\x06claims\x18\x0f \x03(\v2\x1a.pergola.deployer.v1.ClaimR\x06claims\x12#\n" +
+	"\rchecks_health\x18\x10 \x01(\bR\fchecksHealth\"<\n" +
 	"\x05Claim\x12\x1f\n" +
 	"\vdeploy_item\x18\x01 \x01(\tR\n" +
 	"deployItem\x12\x12\n" +
@@ -3937,7 +3958,7 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\bholdings\x18\x01 \x03(\v2\x1c.pergola.deployer.v1.HoldingR\bholdings\x12C\n" +
 	"\fhost_cluster\x18\x02 \x01(\v2 .pergola.deployer.v1.HostClusterR\vhostCluster\"F\n" +
 	"\x0fCollectResponse\x123\n" +
-	"\x06failed\x18\x01 \x01(\v2\x1b.pergola.deployer.v1.FailedR\x06failed2\xf0\b\n" +
+	"\x06failed\x18\x01 \x01(\v2\x1b.pergola.deployer.v1.FailedR\x06failed2\xc9\t\n" +
 	"\x0fDeployerService\x12T\n" +
 	"\aGetInfo\x12#.pergola.deployer.v1.GetInfoRequest\x1a$.pergola.deployer.v1.GetInfoResponse\x12Z\n" +
 	"\tConfigure\x12%.pergola.deployer.v1.ConfigureRequest\x1a&.pergola.deployer.v1.ConfigureResponse\x12W\n" +
@@ -3945,7 +3966,8 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\tReconcile\x12 .pergola.deployer.v1.HostMessage\x1a\".pergola.deployer.v1.PluginMessage(\x010\x01\x12R\n" +
 	"\x06Delete\x12 .pergola.deployer.v1.HostMessage\x1a\".pergola.deployer.v1.PluginMessage(\x010\x01\x12Q\n" +
 	"\x05Abort\x12 .pergola.deployer.v1.HostMessage\x1a\".pergola.deployer.v1.PluginMessage(\x010\x01\x12Z\n" +
-	"\x0eForceReconcile\x12 .pergola.deployer.v1.HostMessage\x1a\".pergola.deployer.v1.PluginMessage(\x010\x01\x12Q\n" +
+	"\x0eForceReconcile\x12 .pergola.deployer.v1.HostMessage\x1a\".pergola.deployer.v1.PluginMessage(\x010\x01\x12W\n" +
+	"\vCheckHealth\x12 .pergola.deployer.v1.HostMessage\x1a\".pergola.deployer.v1.PluginMessage(\x010\x01\x12Q\n" +
 	"\x06Render\x12\".pergola.deployer.v1.RenderRequest\x1a#.pergola.deployer.v1.RenderResponse\x12K\n" +
 	"\x04Diff\x12 .pergola.deployer.v1.DiffRequest\x1a!.pergola.deployer.v1.DiffResponse\x12W\n" +
 	"\bRunHooks\x12$.pergola.deployer.v1.RunHooksRequest\x1a%.pergola.deployer.v1.RunHooksResponse\x12P\n" +
@@ -4086,27 +4108,29 @@ var file_pergola_deployer_v1_deployer_proto_depIdxs = []int32{
 	8,  // 58: pergola.deployer.v1.DeployerService.Delete:input_type -> pergola.deployer.v1.HostMessage
 	8,  // 59: pergola.deployer.v1.DeployerService.Abort:input_type -> pergola.deployer.v1.HostMessage
 	8,  // 60: pergola.deployer.v1.DeployerService.ForceReconcile:input_type -> pergola.deployer.v1.HostMessage
-	33, // 61: pergola.deployer.v1.DeployerService.Render:input_type -> pergola.deployer.v1.RenderRequest
-	37, // 62: pergola.deployer.v1.DeployerService.Diff:input_type -> pergola.deployer.v1.DiffRequest
-	41, // 63: pergola.deployer.v1.DeployerService.RunHooks:input_type -> pergola.deployer.v1.RunHooksRequest
-	46, // 64: pergola.deployer.v1.DeployerService.Watch:input_type -> pergola.deployer.v1.WatchRequest
-	48, // 65: pergola.deployer.v1.DeployerService.Holdings:input_type -> pergola.deployer.v1.HoldingsRequest
-	52, // 66: pergola.deployer.v1.DeployerService.Collect:input_type -> pergola.deployer.v1.CollectRequest
-	1,  // 67: pergola.deployer.v1.DeployerService.GetInfo:output_type -> pergola.deployer.v1.GetInfoResponse
-	4,  // 68: pergola.deployer.v1.DeployerService.Configure:output_type -> pergola.deployer.v1.ConfigureResponse
-	6,  // 69: pergola.deployer.v1.DeployerService.Validate:output_type -> pergola.deployer.v1.ValidateResponse
-	20, // 70: pergola.deployer.v1.DeployerService.Reconcile:output_type -> pergola.deployer.v1.PluginMessage
-	20, // 71: pergola.deployer.v1.DeployerService.Delete:output_type -> pergola.deployer.v1.PluginMessage
-	20, // 72: pergola.deployer.v1.DeployerService.Abort:output_type -> pergola.deployer.v1.PluginMessage
-	20, // 73: pergola.deployer.v1.DeployerService.ForceReconcile:output_type -> pergola.deployer.v1.PluginMessage
-	34, // 74: pergola.deployer.v1.DeployerService.Render:output_type -> pergola.deployer.v1.RenderResponse
-	38, // 75: pergola.deployer.v1.DeployerService.Diff:output_type -> pergola.deployer.v1.DiffResponse
-	42, // 76: pergola.deployer.v1.DeployerService.RunHooks:output_type -> pergola.deployer.v1.RunHooksResponse
-	47, // 77: pergola.deployer.v1.DeployerService.Watch:output_type -> pergola.deployer.v1.WatchResponse
-	49, // 78: pergola.deployer.v1.DeployerService.Holdings:output_type -> pergola.deployer.v1.HoldingsResponse
-	53, // 79: pergola.deployer.v1.DeployerService.Collect:output_type -> pergola.deployer.v1.CollectResponse
-	67, // [67:80] is the sub-list for method output_type
-	54, // [54:67] is the sub-list for method input_type
+	8,  // 61: pergola.deployer.v1.DeployerService.CheckHealth:input_type -> pergola.deployer.v1.HostMessage
+	33, // 62: pergola.deployer.v1.DeployerService.Render:input_type -> pergola.deployer.v1.RenderRequest
+	37, // 63: pergola.deployer.v1.DeployerService.Diff:input_type -> pergola.deployer.v1.DiffRequest
+	41, // 64: pergola.deployer.v1.DeployerService.RunHooks:input_type -> pergola.deployer.v1.RunHooksRequest
+	46, // 65: pergola.deployer.v1.DeployerService.Watch:input_type -> pergola.deployer.v1.WatchRequest
+	48, // 66: pergola.deployer.v1.DeployerService.Holdings:input_type -> pergola.deployer.v1.HoldingsRequest
+	52, // 67: pergola.deployer.v1.DeployerService.Collect:input_type -> pergola.deployer.v1.CollectRequest
+	1,  // 68: pergola.deployer.v1.DeployerService.GetInfo:output_type -> pergola.deployer.v1.GetInfoResponse
+	4,  // 69: pergola.deployer.v1.DeployerService.Configure:output_type -> pergola.deployer.v1.ConfigureResponse
+	6,  // 70: pergola.deployer.v1.DeployerService.Validate:output_type -> pergola.deployer.v1.ValidateResponse
+	20, // 71: pergola.deployer.v1.DeployerService.Reconcile:output_type -> pergola.deployer.v1.PluginMessage
+	20, // 72: pergola.deployer.v1.DeployerService.Delete:output_type -> pergola.deployer.v1.PluginMessage
+	20, // 73: pergola.deployer.v1.DeployerService.Abort:output_type -> pergola.deployer.v1.PluginMessage
+	20, // 74: pergola.deployer.v1.DeployerService.ForceReconcile:output_type -> pergola.deployer.v1.PluginMessage
+	20, // 75: pergola.deployer.v1.DeployerService.CheckHealth:output_type -> pergola.deployer.v1.PluginMessage
+	34, // 76: pergola.deployer.v1.DeployerService.Render:output_type -> pergola.deployer.v1.RenderResponse
+	38, // 77: pergola.deployer.v1.DeployerService.Diff:output_type -> pergola.deployer.v1.DiffResponse
+	42, // 78: pergola.deployer.v1.DeployerService.RunHooks:output_type -> pergola.deployer.v1.RunHooksResponse
+	47, // 79: pergola.deployer.v1.DeployerService.Watch:output_type -> pergola.deployer.v1.WatchResponse
+	49, // 80: pergola.deployer.v1.DeployerService.Holdings:output_type -> pergola.deployer.v1.HoldingsResponse
+	53, // 81: pergola.deployer.v1.DeployerService.Collect:output_type -> pergola.deployer.v1.CollectResponse
+	68, // [68:82] is the sub-list for method output_type
+	54, // [54:68] is the sub-list for method input_type
 	54, // [54:54] is the sub-list for extension type_name
 	54, // [54:54] is the sub-list for extension extendee
 	0,  // [0:54] is the sub-list for field type_name

@@ -35,6 +35,7 @@ const (
 	DeployerService_Delete_FullMethodName         = "/pergola.deployer.v1.DeployerService/Delete"
 	DeployerService_Abort_FullMethodName          = "/pergola.deployer.v1.DeployerService/Abort"
 	DeployerService_ForceReconcile_FullMethodName = "/pergola.deployer.v1.DeployerService/ForceReconcile"
+	DeployerService_CheckHealth_FullMethodName    = "/pergola.deployer.v1.DeployerService/CheckHealth"
 	DeployerService_Render_FullMethodName         = "/pergola.deployer.v1.DeployerService/Render"
 	DeployerService_Diff_FullMethodName           = "/pergola.deployer.v1.DeployerService/Diff"
 	DeployerService_RunHooks_FullMethodName       = "/pergola.deployer.v1.DeployerService/RunHooks"
@@ -65,6 +66,10 @@ type DeployerServiceClient interface {
 	Abort(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[HostMessage, PluginMessage], error)
 	// ForceReconcile reconciles although nothing seems to have changed. Needs capability `force_reconcile`.
 	ForceReconcile(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[HostMessage, PluginMessage], error)
+	// CheckHealth looks at what a finished job has deployed, and changes nothing: `succeeded` if it is healthy,
+	// `in_progress` with what it lacks otherwise. Only the outcome counts. Called after a wake-up by Watch, see
+	// Start.checks_health. Needs capability `check_health`.
+	CheckHealth(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[HostMessage, PluginMessage], error)
 	// Render returns the desired objects without applying them. Needs capability `render`.
 	Render(ctx context.Context, in *RenderRequest, opts ...grpc.CallOption) (*RenderResponse, error)
 	// Diff returns the changes of a Reconcile, without making them. Needs capability `diff`.
@@ -171,6 +176,19 @@ func (c *deployerServiceClient) ForceReconcile(ctx context.Context, opts ...grpc
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type DeployerService_ForceReconcileClient = grpc.BidiStreamingClient[HostMessage, PluginMessage]
 
+func (c *deployerServiceClient) CheckHealth(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[HostMessage, PluginMessage], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &DeployerService_ServiceDesc.Streams[4], DeployerService_CheckHealth_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[HostMessage, PluginMessage]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type DeployerService_CheckHealthClient = grpc.BidiStreamingClient[HostMessage, PluginMessage]
+
 func (c *deployerServiceClient) Render(ctx context.Context, in *RenderRequest, opts ...grpc.CallOption) (*RenderResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RenderResponse)
@@ -203,7 +221,7 @@ func (c *deployerServiceClient) RunHooks(ctx context.Context, in *RunHooksReques
 
 func (c *deployerServiceClient) Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &DeployerService_ServiceDesc.Streams[4], DeployerService_Watch_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &DeployerService_ServiceDesc.Streams[5], DeployerService_Watch_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -262,6 +280,10 @@ type DeployerServiceServer interface {
 	Abort(grpc.BidiStreamingServer[HostMessage, PluginMessage]) error
 	// ForceReconcile reconciles although nothing seems to have changed. Needs capability `force_reconcile`.
 	ForceReconcile(grpc.BidiStreamingServer[HostMessage, PluginMessage]) error
+	// CheckHealth looks at what a finished job has deployed, and changes nothing: `succeeded` if it is healthy,
+	// `in_progress` with what it lacks otherwise. Only the outcome counts. Called after a wake-up by Watch, see
+	// Start.checks_health. Needs capability `check_health`.
+	CheckHealth(grpc.BidiStreamingServer[HostMessage, PluginMessage]) error
 	// Render returns the desired objects without applying them. Needs capability `render`.
 	Render(context.Context, *RenderRequest) (*RenderResponse, error)
 	// Diff returns the changes of a Reconcile, without making them. Needs capability `diff`.
@@ -306,6 +328,9 @@ func (UnimplementedDeployerServiceServer) Abort(grpc.BidiStreamingServer[HostMes
 }
 func (UnimplementedDeployerServiceServer) ForceReconcile(grpc.BidiStreamingServer[HostMessage, PluginMessage]) error {
 	return status.Error(codes.Unimplemented, "method ForceReconcile not implemented")
+}
+func (UnimplementedDeployerServiceServer) CheckHealth(grpc.BidiStreamingServer[HostMessage, PluginMessage]) error {
+	return status.Error(codes.Unimplemented, "method CheckHealth not implemented")
 }
 func (UnimplementedDeployerServiceServer) Render(context.Context, *RenderRequest) (*RenderResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Render not implemented")
@@ -427,6 +452,13 @@ func _DeployerService_ForceReconcile_Handler(srv interface{}, stream grpc.Server
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type DeployerService_ForceReconcileServer = grpc.BidiStreamingServer[HostMessage, PluginMessage]
+
+func _DeployerService_CheckHealth_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(DeployerServiceServer).CheckHealth(&grpc.GenericServerStream[HostMessage, PluginMessage]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type DeployerService_CheckHealthServer = grpc.BidiStreamingServer[HostMessage, PluginMessage]
 
 func _DeployerService_Render_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(RenderRequest)
@@ -591,6 +623,12 @@ var DeployerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "ForceReconcile",
 			Handler:       _DeployerService_ForceReconcile_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "CheckHealth",
+			Handler:       _DeployerService_CheckHealth_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
 		},
