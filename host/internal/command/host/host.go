@@ -52,6 +52,12 @@ func run(ctx context.Context, l *launch) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := l.awaitDefinitions(ctx, cluster); err != nil {
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // it was stopped before it began
+		}
+		return err
+	}
 	replicas, err := joinReplicas(ctx, podCluster, ownPod(), l.settings, l.flags.standalone, l.log)
 	if err != nil {
 		return err

@@ -17,9 +17,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	kubeconfig := " --plugin-dir " + dir + " --kubeconfig "
 	nobody := commandtest.Kubeconfig(t, "http://127.0.0.1:1")
 	const unreachable = "the API server http://127.0.0.1:1 cannot be reached: connect: connection refused"
-	const install = "`pergola crds | kubectl create -f -`"
 	other := commandtest.WriteFile(t, "c.yaml", "apiVersion: v1\nkind: HostConfiguration\n")
-	garbage, bare := commandtest.WriteFile(t, "garbage", "{"), commandtest.WithoutDefinitions(t)
+	garbage := commandtest.WriteFile(t, "garbage", "{")
 	nowhere := filepath.Join(dir, "nowhere")
 	pergola.ExpectErrors(t, cli.ExitNo, []commandtest.ErrorCase{
 		{"no file", "host --config " + nowhere, []string{"read the host configuration", nowhere, "no such file"}},
@@ -27,8 +26,6 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{"no kubeconfig", "host" + kubeconfig + nowhere, []string{"find the cluster", nowhere, "no such file"}},
 		{"no kubeconfig in it", "host" + kubeconfig + garbage, []string{"find the cluster", garbage}},
 		{"no answer", "host" + kubeconfig + nobody, []string{unreachable}},
-		{"how to install definitions", "host" + kubeconfig + bare, []string{install}},
-		{"how to install definitions, too", "host --standalone" + kubeconfig + bare, []string{install}},
 		{"another version", "config check " + other, []string{"c.yaml: apiVersion: expected"}},
 	}...)
 	t.Setenv("KUBECONFIG", nowhere)

@@ -74,9 +74,6 @@ func newManager(
 			Cache:           &client.CacheOptions{DisableFor: []client.Object{&v1alpha1.DeployItem{}, &corev1.Secret{}}},
 		},
 	})
-	if err == nil { // without the definition, informers would wait for it
-		_, err = mgr.GetRESTMapper().RESTMapping(v1alpha1.DeployItemGVK.GroupKind(), v1alpha1.DeployItemGVK.Version)
-	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
