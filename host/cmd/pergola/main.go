@@ -16,6 +16,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/command/host"
 	"github.com/pergola-deploy/pergola/host/internal/command/items"
 	"github.com/pergola-deploy/pergola/host/internal/command/plugins"
+	"github.com/pergola-deploy/pergola/host/internal/command/removal"
 )
 
 // version is set by the linker.
@@ -39,7 +40,7 @@ func displayName(program string) string {
 func newCommand(displayName string) *cobra.Command {
 	return cli.NewRoot(displayName, version, host.NewCommand(version), plugins.NewCommand(version),
 		items.NewCommand(version), host.NewCRDsCommand(version), host.NewCleanupCommand(version),
-		host.NewConfigCommand(version), newVersionCommand())
+		removal.NewCommand(version), host.NewConfigCommand(version), newVersionCommand())
 }
 
 // newVersionCommand returns the command "version", an alias of --version.

@@ -21,7 +21,8 @@ func TestCommandsOfThePages(t *testing.T) {
 		t.Fatal(err)
 	}
 	code := regexp.MustCompile("(?ms)^```(?:sh|text)\n(.*?)^```$|`([^`\n]+)`")
-	command := regexp.MustCompile(`(?m)(?:^|[ /(])pergola ((?:host|items|plugins|crds|config|completion)\b[^|#>;)\n]*)`)
+	const names = "host|items|plugins|crds|config|completion|cleanup|remove"
+	command := regexp.MustCompile(`(?m)(?:^|[ /(])pergola ((?:` + names + `)\b[^|#>;)\n]*)`)
 	seen := 0
 	pages = append(pages, filepath.Join(testenv.Root(), "README.md"), filepath.Join(testenv.Root(), "SECURITY.md"))
 	for _, path := range pages {

@@ -23,15 +23,33 @@ const releasePage = 500
 // Release removes the finalizer from all objects of a cluster, for a removed host, and returns the number of objects.
 // It goes on after an error; the errors are those of the API server, wrapped and joined. It blocks until ctx ends.
 func Release(ctx context.Context, c client.Client) (released int, _ error) {
+	kept, err := Find(ctx, c)
+	errs := []error{err}
+	for i := range kept {
+		if err := remove(ctx, c, c, &kept[i]); err != nil {
+			errs = append(errs, err)
+		} else {
+			released++
+		}
+	}
+	return released, errors.Join(errs...)
+}
+
+// Find returns the metadata of the objects with the finalizer. It goes on after an error, as Release does.
+func Find(ctx context.Context, c client.Reader, where ...client.ListOption) ([]metav1.PartialObjectMetadata, error) {
+	var kept []metav1.PartialObjectMetadata
 	var errs []error
 	for _, gvk := range []schema.GroupVersionKind{
 		v1alpha1.GroupVersion.WithKind(kindTarget), v1alpha1.GroupVersion.WithKind(kindContext),
 		corev1.SchemeGroupVersion.WithKind(kindSecret), corev1.SchemeGroupVersion.WithKind(kindConfigMap),
 	} {
-		list := &metav1.PartialObjectMetadataList{}
-		for more := true; more; more = list.Continue != "" {
+		next := ""
+		for more := true; more; more = next != "" {
+			list := &metav1.PartialObjectMetadataList{}
 			list.SetGroupVersionKind(gvk)
-			err := c.List(ctx, list, client.Limit(releasePage), client.Continue(list.Continue))
+			page := []client.ListOption{client.Limit(releasePage), client.Continue(next)}
+			err := c.List(ctx, list, append(page, where...)...)
+			next = list.Continue
 			if meta.IsNoMatchError(err) { // the definitions have gone, too
 				break
 			} else if err != nil {
@@ -39,20 +57,14 @@ func Release(ctx context.Context, c client.Client) (released int, _ error) {
 				break
 			}
 			for i := range list.Items {
-				object := &list.Items[i]
-				if !controllerutil.ContainsFinalizer(object, Finalizer) {
-					continue
-				}
-				object.SetGroupVersionKind(gvk)
-				if err := remove(ctx, c, c, object); err != nil {
-					errs = append(errs, err)
-				} else {
-					released++
+				if object := &list.Items[i]; controllerutil.ContainsFinalizer(object, Finalizer) {
+					object.SetGroupVersionKind(gvk)
+					kept = append(kept, *object)
 				}
 			}
 		}
 	}
-	return released, errors.Join(errs...)
+	return kept, errors.Join(errs...)
 }
 
 // remove removes the finalizer from an object.

@@ -1,0 +1,106 @@
+// Package removal has the command of operators for the end of an installation: it removes the DeployItems of a cluster
+// while a host still runs.
+package removal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/host/internal/command/cli"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// NewCommand returns the command "remove" of a version of the program.
+func NewCommand(version string) *cobra.Command {
+	var kubeconfig string
+	var namespaces []string
+	var with bool
+	r := &remover{pause: 2 * time.Second}
+	cmd := &cobra.Command{
+		Use:   "remove (--with-deployed | --leave-deployed)",
+		Short: "Delete all DeployItems with or without their deployed objects, before the host is uninstalled",
+		Long: `Delete all DeployItems of a cluster, with their deployed objects or without. The command waits until neither
+they nor locks, finalizers and Pods of the host are left. Then nothing holds up the removal of host, namespaces and
+definitions.
+
+The host has to run until the end, and tools such as Flux and Argo CD must not create the items again. Beside a
+Landscaper the command is refused, since its executions would.
+
+The rest is printed on standard error whenever it changes. The exit code is 0 if nothing is left, 2 after an error, and
+3 after the timeout.`,
+		Example: `  pergola remove --with-deployed
+  pergola remove --leave-deployed --timeout 5m`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if r.Client, err = connect(kubeconfig, version); err != nil {
+				return cli.Failing(cli.WithAdvice(err))
+			}
+			r.namespaces, r.progress = namespaces, cmd.ErrOrStderr()
+			if err := r.run(cmd.Context()); err != nil {
+				return cli.Failing(cli.WithAdvice(err))
+			}
+			return cli.PrintText(cmd.OutOrStdout(), "no DeployItem, lock, finalizer or Pod is left; uninstall the host now\n")
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&with, "with-deployed", false, "also delete the deployed objects")
+	flags.BoolVar(&r.leave, "leave-deployed", false, "leave the deployed objects")
+	cmd.MarkFlagsOneRequired("with-deployed", "leave-deployed")
+	cmd.MarkFlagsMutuallyExclusive("with-deployed", "leave-deployed")
+	flags.StringSliceVar(&namespaces, "namespaces", []string{""}, "only DeployItems of these namespaces (default: of all)")
+	flags.DurationVar(&r.timeout, "timeout", 10*time.Minute, "maximum time to wait; 0 for no limit")
+	flags.StringVar(&kubeconfig, "kubeconfig", "",
+		"kubeconfig of the cluster with the DeployItems (default: $KUBECONFIG, or ~/.kube/config)")
+	return cmd
+}
+
+func connect(kubeconfig, version string) (client.Client, error) {
+	cluster, err := cli.FindCluster(cli.KubeconfigLoader(kubeconfig, nil))
+	if err != nil {
+		return nil, err
+	}
+	cluster.UserAgent, cluster.QPS = "pergola-remove/"+version, -1
+	cluster.WarningHandler = rest.NoWarnings{}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return nil, fmt.Errorf("register API types: %w", err)
+	}
+	c, err := client.New(cluster, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the cluster: %w", err)
+	}
+	return c, nil
+}
+
+// run deletes the items and waits until nothing is left. After the timeout the error names the rest, with the exit code
+// ExitTimeout.
+func (r *remover) run(ctx context.Context) error {
+	installation := schema.GroupKind{Group: v1alpha1.GroupName, Kind: "Installation"}
+	switch _, err := r.RESTMapper().RESTMapping(installation, v1alpha1.GroupVersion.Version); {
+	case err == nil:
+		return errors.New("remove DeployItems: expected a cluster without a Landscaper, but found its definition of " +
+			"Installations, and its executions would create the items again; delete the Installations instead")
+	case !meta.IsNoMatchError(err):
+		return fmt.Errorf("look for a Landscaper: %w", err)
+	}
+	if err := r.deleteItems(ctx); err != nil {
+		return err
+	}
+	left, err := r.await(ctx)
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	return &cli.ExitError{Code: cli.ExitTimeout, Err: fmt.Errorf(
+		"remove DeployItems: a running host has not ended this within %s: %s", r.timeout, strings.Join(left, "; "))}
+}
