@@ -57,7 +57,8 @@ func newPushCommand() *cobra.Command {
 		Use:   "push FILE... IMAGE",
 		Short: "Build and push an image of a plugin",
 		Long: `Build and push an image of a plugin. Each FILE is the plugin for another platform, according to its header.
-The output is the entry of the plugin in a HostConfiguration. Credentials are those of docker login.`,
+The output is the entry of the plugin in a HostConfiguration, and in the values of the chart. Credentials are those of
+docker login.`,
 		Example: `  pergola plugins push --name thing bin/thing-amd64 bin/thing-arm64 registry.example.org/team/thing:v1`,
 		Args:    cli.Arguments(math.MaxInt),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -71,18 +72,30 @@ The output is the entry of the plugin in a HostConfiguration. Credentials are th
 			if err != nil {
 				return err
 			}
-			text := fmt.Sprintf("plugins:\n  %s:\n    image: %s\n    path: /%s\n", name, pushed, name)
-			for _, platform := range slices.Sorted(maps.Keys(programs)) {
-				// An entry has one checksum; for several platforms the digest of the image has to do.
-				comment := map[bool]string{true: "# "}[len(programs) > 1]
-				text += fmt.Sprintf("    %ssha256: %x # %s\n", comment, sha256.Sum256(programs[platform]), platform)
-			}
-			return cli.PrintText(cmd.OutOrStdout(), text)
+			return cli.PrintText(cmd.OutOrStdout(), entries(name, pushed, programs))
 		},
 	}
 	cmd.Flags().StringVar(&name, "name", "", "name of the plugin and of its file in the image (default: the name of FILE)")
 	cmd.Flags().StringVar(&platform, "platform", "", "platform of FILE if its header has none, such as linux/amd64")
 	return cmd
+}
+
+// entries returns the entries of a pushed image in a HostConfiguration and in the values of the chart.
+func entries(name, image string, programs map[string][]byte) string {
+	both := fmt.Sprintf("    path: /%s\n", name)
+	for _, platform := range slices.Sorted(maps.Keys(programs)) {
+		// An entry has one checksum; for several platforms the digest of the image has to do.
+		comment := map[bool]string{true: "# "}[len(programs) > 1]
+		both += fmt.Sprintf("    %ssha256: %x # %s\n", comment, sha256.Sum256(programs[platform]), platform)
+	}
+	tagged, digest, _ := strings.Cut(image, "@")
+	repository, tag := tagged, ""
+	if colon := strings.LastIndex(tagged, ":"); colon > strings.LastIndex(tagged, "/") {
+		repository, tag = tagged[:colon], fmt.Sprintf("tag: %q, ", tagged[colon+1:])
+	}
+	return fmt.Sprintf("# HostConfiguration\nplugins:\n  %s:\n    image: %s\n%s"+
+		"# values of the chart\nextraPlugins:\n  %s:\n    mode: pulled\n    image: {repository: %q, %sdigest: %q}\n%s",
+		name, image, both, name, repository, tag, digest, both)
 }
 
 // readPrograms returns the programs in files by platform.

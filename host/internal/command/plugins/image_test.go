@@ -12,13 +12,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-containerregistry/pkg/registry"
+	"sigs.k8s.io/yaml"
 
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
 	"github.com/pergola-deploy/pergola/host/internal/command/commandtest"
 	"github.com/pergola-deploy/pergola/host/internal/config"
 )
 
-// TestPluginsPushAndPull: a pushed plugin can be pulled, and push prints the lines for a host.
+// TestPluginsPushAndPull: a pushed plugin can be pulled, and push prints the lines for a host and for the chart.
 func TestPluginsPushAndPull(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
@@ -30,7 +31,8 @@ func TestPluginsPushAndPull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	printed, err := config.Parse("host.yaml", []byte(commandtest.ConfigHead+out), "host")
+	ofHost, ofChart, _ := strings.Cut(out, "# values of the chart\n")
+	printed, err := config.Parse("host.yaml", []byte(commandtest.ConfigHead+ofHost), "host")
 	if err != nil {
 		t.Fatalf("expected lines of a HostConfiguration, but found %v, %s", err, out)
 	}
@@ -40,6 +42,17 @@ func TestPluginsPushAndPull(t *testing.T) {
 	want := config.Plugin{Image: repository + ":v1@" + digest, Path: "/thing", SHA256: sum}
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Errorf("what is printed (-want +got):\n%s", diff)
+	}
+	values := map[string]any{}
+	if err := yaml.UnmarshalStrict([]byte(ofChart), &values); err != nil {
+		t.Fatalf("expected values, but found %v, %s", err, ofChart)
+	}
+	wantValues := map[string]any{"extraPlugins": map[string]any{"thing": map[string]any{
+		"mode": "pulled", "path": "/thing", "sha256": sum,
+		"image": map[string]any{"repository": repository, "tag": "v1", "digest": digest},
+	}}}
+	if diff := cmp.Diff(wantValues, values); diff != "" {
+		t.Errorf("values that are printed (-want +got):\n%s", diff)
 	}
 
 	out, err = pergola.Run(t, "plugins", "pull", "--to", to, "thing="+found.Image)
