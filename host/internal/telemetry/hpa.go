@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -94,7 +95,7 @@ func (s *HPAStatistics) update(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	s.report(err)
+	s.report(ctx, err)
 	for i := range autoscalers {
 		s.log(ctx, &autoscalers[i])
 	}
@@ -116,14 +117,18 @@ func (s *HPAStatistics) keep(autoscalers []autoscalingv2.HorizontalPodAutoscaler
 	s.last = autoscalers
 }
 
-// report logs an error once, until it changes: an operator need not grant the right to list.
-func (s *HPAStatistics) report(err error) {
+// report logs an error once, until it changes.
+func (s *HPAStatistics) report(ctx context.Context, err error) {
 	problem := ""
 	if err != nil {
 		problem = err.Error()
 	}
 	if problem != "" && problem != s.problem {
-		s.options.Log.Warn("there are no HPA statistics", "namespace", s.options.Namespace, "error", problem)
+		level := slog.LevelWarn
+		if apierrors.IsForbidden(err) { // the right is for installations with an autoscaler
+			level = slog.LevelDebug
+		}
+		s.options.Log.Log(ctx, level, "there are no HPA statistics", "namespace", s.options.Namespace, "error", problem)
 	}
 	s.problem = problem
 }

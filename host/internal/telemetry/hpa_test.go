@@ -12,8 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -119,7 +121,8 @@ func TestHPAStatisticsOverTime(t *testing.T) {
 				`"error":"list HorizontalPodAutoscalers: ` + err + "\"}\n"}
 		}
 		figures := []string{hpaRecord + `"ls-system/a","currentReplicas":1,"desiredReplicas":1}` + "\n"}
-		forbidden, down := errors.New("forbidden"), errors.New("down")
+		wrong, down := errors.New("wrong"), errors.New("down")
+		forbidden := apierrors.NewForbidden(schema.GroupResource{}, "", nil)
 		var problem error
 		reader := fake.NewClientBuilder().WithObjects(autoscaler("a", 1, 1)).WithInterceptorFuncs(interceptor.Funcs{
 			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
@@ -142,12 +145,13 @@ func TestHPAStatisticsOverTime(t *testing.T) {
 			{reason: "not elected"},
 			{reason: "elected", elected: true, lines: figures, series: 2},
 			{reason: "still elected", elected: true, lines: figures, series: 2},
-			{reason: "an error; old figures are none", elected: true, problem: forbidden, lines: warning("forbidden")},
-			{reason: "the same error", elected: true, problem: forbidden},
+			{reason: "an error; old figures are none", elected: true, problem: wrong, lines: warning("wrong")},
+			{reason: "the same error", elected: true, problem: wrong},
 			{reason: "another error", elected: true, problem: down, lines: warning("down")},
 			{reason: "no error", elected: true, lines: figures, series: 2},
 			{reason: "an error again", elected: true, problem: down, lines: warning("down")},
 			{reason: "elected, with figures", elected: true, lines: figures, series: 2},
+			{reason: "no right, as without an autoscaler", elected: true, problem: forbidden},
 			{reason: "not elected any more"},
 		} {
 			problem = step.problem
