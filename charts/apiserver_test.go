@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,15 +38,21 @@ func TestAPIServer(t *testing.T) {
 			}
 			for _, key := range slices.Sorted(maps.Keys(all)) {
 				mustBeTaken(t, strict, key, all[key])
-				if deployment, ok := all[key].(*appsv1.Deployment); ok {
-					template := deployment.Spec.Template
-					mustBeTaken(t, strict, "Pod of "+key, &corev1.Pod{
-						ObjectMeta: metav1.ObjectMeta{
-							Namespace: deployment.Namespace, Name: "pod", Labels: template.Labels, Annotations: template.Annotations,
-						},
-						Spec: template.Spec,
-					})
+				var template corev1.PodTemplateSpec
+				switch owner := all[key].(type) {
+				case *appsv1.Deployment:
+					template = owner.Spec.Template
+				case *batchv1.Job:
+					template = owner.Spec.Template
+				default:
+					continue
 				}
+				mustBeTaken(t, strict, "Pod of "+key, &corev1.Pod{
+					ObjectMeta: metav1.ObjectMeta{
+						Namespace: releaseNamespace, Name: "pod", Labels: template.Labels, Annotations: template.Annotations,
+					},
+					Spec: template.Spec,
+				})
 			}
 		})
 	}

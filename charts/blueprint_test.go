@@ -110,8 +110,8 @@ func TestBlueprint(t *testing.T) {
 		"least": {reason: "what is required is enough"},
 		"values": {
 			reason:  "the other imports have precedence",
-			imports: object{"values": object{"standalone": true, "identity": "one", "replicas": 2}},
-			want:    object{"replicas": 2.0},
+			imports: object{"values": object{"standalone": true, "identity": "one", "replicaCount": 2}},
+			want:    object{"replicaCount": 2.0},
 		},
 		"two clusters": {
 			reason:  "the kubeconfig of a Target is a text",

@@ -35,24 +35,14 @@ func TestLint(t *testing.T) {
 }
 
 // What is rendered without any values is what an operator gets who thinks of nothing.
-// Rule (operators-guide.md#scale): By default there is one replica, an autoscaler at 80 %, and Pods are spread over
+// Rule (operators-guide.md#scale): By default there is one replica without an autoscaler, and Pods are spread over
 // nodes and zones.
 // Rule (SECURITY.md#network): By default only the metrics of the host can be reached.
 func TestDefaults(t *testing.T) {
 	all := mustRender(t, "", newest)
 	deployment := one[*appsv1.Deployment](t, all, "Deployment pergola-system/pergola")
-	if deployment.Spec.Replicas != nil {
-		t.Errorf("expected the autoscaler to say how many replicas there are, but found %d", *deployment.Spec.Replicas)
-	}
-	scaler := one[*autoscalingv2.HorizontalPodAutoscaler](t, all, "HorizontalPodAutoscaler pergola-system/pergola")
-	if *scaler.Spec.MinReplicas != 1 || scaler.Spec.MaxReplicas != 1 ||
-		scaler.Spec.ScaleTargetRef.Name != deployment.Name {
-		t.Errorf("expected 1 to 1 replicas of the Deployment, but found %+v", scaler.Spec)
-	}
-	for _, metric := range scaler.Spec.Metrics {
-		if *metric.Resource.Target.AverageUtilization != 80 {
-			t.Errorf("expected 80 %% of %s, but found %d", metric.Resource.Name, *metric.Resource.Target.AverageUtilization)
-		}
+	if scalers := all.names("HorizontalPodAutoscaler"); len(scalers) > 0 || *deployment.Spec.Replicas != 1 {
+		t.Errorf("expected one replica, and no autoscaler, but found %d and %v", *deployment.Spec.Replicas, scalers)
 	}
 	update := deployment.Spec.Strategy.RollingUpdate
 	if update == nil || update.MaxUnavailable.IntValue() != 0 || update.MaxSurge.IntValue() != 1 {
@@ -89,6 +79,25 @@ func TestDefaults(t *testing.T) {
 	pluginFiles := []any{"container", "helm", "manifest"}
 	if got, want := configurationOf(t, all, "pergola")["pluginFiles"], pluginFiles; !cmp.Equal(got, want) {
 		t.Errorf("expected the plugins %v, but found %v", want, got)
+	}
+}
+
+// Memory is no metric, since another replica needs as much of it: it knows all items, too.
+// Rule (operators-guide.md#scale): An autoscaler is opt-in, scales between its bounds by CPU at 80 %, and leaves the
+// number of replicas to nothing else.
+func TestAutoscaler(t *testing.T) {
+	all := mustRender(t, "autoscaling: {enabled: true}", newest)
+	deployment := one[*appsv1.Deployment](t, all, "Deployment pergola-system/pergola")
+	if deployment.Spec.Replicas != nil {
+		t.Errorf("expected the autoscaler to say how many replicas there are, but found %d", *deployment.Spec.Replicas)
+	}
+	scaler := one[*autoscalingv2.HorizontalPodAutoscaler](t, all, "HorizontalPodAutoscaler pergola-system/pergola").Spec
+	if *scaler.MinReplicas != 1 || scaler.MaxReplicas != 3 || scaler.ScaleTargetRef.Name != deployment.Name {
+		t.Errorf("expected 1 to 3 replicas of the Deployment, but found %+v", scaler)
+	}
+	if len(scaler.Metrics) != 1 || scaler.Metrics[0].Resource.Name != corev1.ResourceCPU ||
+		*scaler.Metrics[0].Resource.Target.AverageUtilization != 80 {
+		t.Errorf("expected 80 %% of cpu alone, but found %+v", scaler.Metrics)
 	}
 }
 
@@ -168,7 +177,7 @@ func TestDefinitionThatLandscaperLacks(t *testing.T) {
 func TestDeploymentPerPlugin(t *testing.T) {
 	all := mustRender(t, `
 deploymentPerPlugin: true
-autoscaling: {maxReplicas: 3}
+autoscaling: {enabled: true, maxReplicas: 3}
 plugins: {helm: {deployment: {minReplicas: 2, maxReplicas: 5, resources: {requests: {cpu: 1, memory: 2Gi}}}}}
 extraPlugins:
   roses: {image: {repository: example.org/roses, tag: v1}}

@@ -34,7 +34,7 @@ hostConfiguration:
   tracing: {endpoint: "collector.example.org:4317", sampleRatio: 0.5}
 targetServiceAccount: deployer
 statusPage: {enabled: true, ingressFrom: [{podSelector: {}}], hostNames: [status.example.org]}
-autoscaling: {minReplicas: 2, maxReplicas: 10}
+autoscaling: {enabled: true, minReplicas: 2, maxReplicas: 10, targetMemoryUtilizationPercentage: 90}
 plugins:
   helm:
     workers: 5
@@ -61,8 +61,10 @@ rbac:
   extraRules: [{apiGroups: [serving.knative.dev], resources: [services], verbs: [get, watch]}]
 networkPolicy: {ingressFrom: [{namespaceSelector: {}}], egress: [{}]}
 metrics: {dashboard: {enabled: true}}
+extraObjects:
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: "{{ .Release.Name }}-extra", namespace: pergola-system}}
 `,
-	"no locks": "{locking: {enabled: false}, autoscaling: {enabled: false}}",
+	"no locks": "{locking: {enabled: false}}",
 	"a Deployment per plugin": "{deploymentPerPlugin: true, " +
 		"extraPlugins: {roses: {image: {repository: example.org/roses, tag: v1}}}}",
 	"DeployItems elsewhere": "landscaperCluster: {kubeconfig: \"{}\"}",

@@ -42,25 +42,34 @@ func TestOperatorsGuide(t *testing.T) {
 		}
 		for command := range strings.Lines(found[2]) {
 			g.run(strings.Fields(command))
+			if strings.HasPrefix(command, "helm uninstall") {
+				g.mustHaveNothingBut(5)
+			}
 		}
 	}
-	if g.commands < 8 {
+	if g.commands < 10 {
 		t.Errorf("expected more commands than %d", g.commands)
 	}
 	readme := read(t, filepath.Join(testenv.Root(), "charts/pergola/README.md"))
 	if first := strings.Join(g.first, " "); !strings.Contains(readme, first+"\n") {
 		t.Errorf("expected the README of the chart to begin with %q, too", first)
 	}
-	definitions := &apiextensionsv1.CustomResourceDefinitionList{}
-	if err := g.admin.List(t.Context(), definitions); err != nil || len(definitions.Items) != 5 {
-		t.Errorf("expected the definitions to stay, but found %d, %v", len(definitions.Items), err)
+	g.mustHaveNothingBut(0)
+	g.run(g.first) // and what has stayed is no obstacle
+}
+
+// mustHaveNothingBut checks that there are no Deployments of the release, and how many definitions have stayed.
+func (g *guide) mustHaveNothingBut(definitions int) {
+	g.Helper()
+	left := &apiextensionsv1.CustomResourceDefinitionList{}
+	if err := g.admin.List(g.Context(), left); err != nil || len(left.Items) != definitions {
+		g.Errorf("expected %d definitions, but found %d, %v", definitions, len(left.Items), err)
 	}
 	deployments := &appsv1.DeploymentList{}
-	if err := g.admin.List(t.Context(), deployments, client.InNamespace(releaseNamespace)); err != nil ||
+	if err := g.admin.List(g.Context(), deployments, client.InNamespace(releaseNamespace)); err != nil ||
 		len(deployments.Items) != 0 {
-		t.Errorf("expected the Deployments to go, but found %d, %v", len(deployments.Items), err)
+		g.Errorf("expected the Deployments to go, but found %d, %v", len(deployments.Items), err)
 	}
-	g.run(g.first) // and what has stayed is no obstacle
 }
 
 // The first commands of the tutorial install a host that needs no Landscaper, with the image that they build, as the
@@ -149,8 +158,9 @@ type guide struct {
 	*testing.T
 
 	dir, helm, kubeconfig string
+	assets                string // directory with kubectl
 	admin                 client.Client
-	first                 []string // command
+	first                 []string // command of Helm
 	commands              int
 }
 
@@ -165,6 +175,7 @@ func newGuide(t *testing.T) *guide {
 	if err != nil {
 		t.Fatal(err)
 	}
+	g.assets = assets
 	server := &envtest.Environment{BinaryAssetsDirectory: assets}
 	t.Cleanup(func() {
 		if err := server.Stop(); err != nil {
@@ -231,25 +242,65 @@ func (g *guide) succeed(ctx context.Context, name string) (wait func()) {
 	return done.Wait
 }
 
-// run runs a command of Helm. One of kubectl asks Pods, which are not there, but the Deployment that it names must be.
+// Each of the settings of the other tests can be installed, upgraded and uninstalled by Helm.
+func TestSettingsCanBeInstalled(t *testing.T) {
+	g := newGuide(t)
+	if err := g.admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}); err != nil {
+		t.Fatal(err)
+	}
+	for name, values := range settings {
+		t.Run(name, func(t *testing.T) {
+			in := *g
+			in.T = t
+			file := in.write("values.yaml", values)
+			for _, how := range []string{"install --create-namespace", "upgrade"} {
+				in.run(strings.Fields("helm " + how + " pergola charts/pergola --namespace pergola-system --values " + file))
+			}
+			in.run(strings.Fields("helm uninstall pergola --namespace pergola-system --no-hooks"))
+		})
+	}
+}
+
+// execute runs a command with the kubeconfig of the guide, and the programs under test in the PATH.
+func (g *guide) execute(command *exec.Cmd) {
+	g.Helper()
+	path := strings.Join([]string{binaries, g.assets, os.Getenv("PATH")}, string(os.PathListSeparator))
+	command.Dir, command.Env = g.dir, append(os.Environ(), "KUBECONFIG="+g.kubeconfig, "HOME="+g.dir, "PATH="+path)
+	if out, err := command.CombinedOutput(); err != nil {
+		g.Fatalf("%v: %v\n%s", command, err, out)
+	}
+}
+
+// forPods are the flags of Helm that wait for Pods.
+var forPods = []string{"--wait", "--atomic"}
+
+// run runs a command, without a wait for Pods, which are not there. One of kubectl asks Pods, but the Deployment that
+// it names must be there.
 func (g *guide) run(command []string) {
 	g.Helper()
-	if g.commands++; g.commands == 1 {
-		g.first = command
-	}
+	g.commands++
+	ctx, cancel := context.WithTimeout(g.Context(), patience)
+	defer cancel()
 	switch command[0] {
+	case "make":
+		g.pack(slices.DeleteFunc(command[1:], func(word string) bool { return !strings.Contains(word, "=") })...)
 	case "helm":
-		ctx, cancel := context.WithTimeout(g.Context(), patience)
-		defer cancel()
-		if command[1] == "uninstall" {
+		if g.first == nil {
+			g.first = slices.Clone(command)
+		}
+		if command[1] == "uninstall" && !slices.Contains(command, "--no-hooks") {
 			defer g.succeed(ctx, "pergola-cleanup")()
 		}
-		helm := exec.CommandContext(ctx, g.helm, command[1:]...)
-		helm.Dir, helm.Env = g.dir, append(os.Environ(), "KUBECONFIG="+g.kubeconfig, "HOME="+g.dir)
-		if out, err := helm.CombinedOutput(); err != nil {
-			g.Fatalf("%v: %v\n%s", command, err, out)
-		}
+		arguments := slices.Clone(command[1:])
+		g.execute(exec.CommandContext(ctx, g.helm, slices.DeleteFunc(arguments, func(argument string) bool {
+			return slices.Contains(forPods, argument)
+		})...))
+	case "pergola": // perhaps with a pipe
+		g.execute(exec.CommandContext(ctx, "/bin/sh", "-c", strings.Join(command, " ")))
 	case "kubectl":
+		if command[1] == "delete" { // nothing carries out the deletion of namespaces
+			return
+		}
 		var key client.ObjectKey
 		for i, argument := range command {
 			if argument == "-n" {
@@ -263,6 +314,6 @@ func (g *guide) run(command []string) {
 			g.Errorf("%v: %v", command, err)
 		}
 	default:
-		g.Errorf("expected helm or kubectl, but found %v", command)
+		g.Errorf("expected make, helm, pergola or kubectl, but found %v", command)
 	}
 }

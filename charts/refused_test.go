@@ -2,8 +2,11 @@ package charts
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 )
 
 // Values that cannot be meant are refused with a message that says what to do.
@@ -20,26 +23,43 @@ func TestRefused(t *testing.T) {
 			want:   "plugins: none is enabled",
 		},
 		"replicas without locks": {
-			reason: "two would work on one item", values: "{locking: {enabled: false}, autoscaling: {maxReplicas: 2}}",
+			reason: "two would work on one item",
+			values: "{locking: {enabled: false}, autoscaling: {enabled: true, maxReplicas: 2}}",
 			want: "locking.enabled: is false, but Deployment pergola may have 2 replicas, which would work on the same " +
 				"DeployItems at the same time; set it to true, or autoscaling.maxReplicas to 1",
 		},
 		"fixed replicas without locks": {
-			reason: "the same", values: "{locking: {enabled: false}, autoscaling: {enabled: false}, replicas: 3}",
-			want: "or replicas to 1",
+			reason: "the same", values: "{locking: {enabled: false}, replicaCount: 3}", want: "or replicaCount to 1",
 		},
 		"replicas of one plugin": {
 			reason: "the same",
-			values: "{deploymentPerPlugin: true, locking: {enabled: false}, plugins: {helm: {deployment: {maxReplicas: 2}}}}",
+			values: "{deploymentPerPlugin: true, locking: {enabled: false}, plugins: {helm: {deployment: {replicaCount: 2}}}}",
 			want:   "but Deployment pergola-helm may have 2 replicas",
 		},
 		"less than the least": {
-			reason: "no number is meant", values: "autoscaling: {minReplicas: 3}",
-			want: "has 3 minReplicas and 1 maxReplicas; raise maxReplicas",
+			reason: "no number is meant", values: "autoscaling: {enabled: true, minReplicas: 4}",
+			want: "has 4 minReplicas and 3 maxReplicas; raise maxReplicas",
 		},
 		"no requests": {
-			reason: "the use of nothing cannot be measured", values: "resources: {requests: {memory: null}}",
+			reason: "the use of nothing cannot be measured",
+			values: "{autoscaling: {enabled: true, targetMemoryUtilizationPercentage: 80}, " +
+				"resources: {requests: {memory: null}}}",
 			want: "resources.requests.memory: is missing; autoscaling measures",
+		},
+		"two numbers of replicas": {
+			reason: "the autoscaler sets it", values: "{autoscaling: {enabled: true}, replicaCount: 2}",
+			want: "replicaCount: has no effect while autoscaling.enabled is true; set that to false, or " +
+				"autoscaling.minReplicas instead",
+		},
+		"bounds of one plugin without an autoscaler": {
+			reason: "nothing scales it", values: "{deploymentPerPlugin: true, plugins: {helm: {deployment: {maxReplicas: 2}}}}",
+			want: "plugins.helm.deployment.maxReplicas: has no effect while autoscaling.enabled is false; leave one of them out",
+		},
+		"replicas of one plugin beside an autoscaler": {
+			reason: "it sets them",
+			values: "{deploymentPerPlugin: true, autoscaling: {enabled: true}, " +
+				"plugins: {helm: {deployment: {replicaCount: 2}}}}",
+			want: "plugins.helm.deployment.replicaCount: has no effect while autoscaling.enabled is true",
 		},
 		"too short an end": {
 			reason: "calls would be cut off",
@@ -80,7 +100,7 @@ func TestRefused(t *testing.T) {
 			want: "imageVolume needs Kubernetes 1.33, but this cluster has v1.32.5",
 		},
 		"size of a part": {
-			reason: "it has no Pods of its own", values: "plugins: {helm: {deployment: {maxReplicas: 2}}}",
+			reason: "it has no Pods of its own", values: "plugins: {helm: {deployment: {replicaCount: 2}}}",
 			want: "plugins.helm.deployment: the plugin has no Deployment of its own; set deploymentPerPlugin to true",
 		},
 		"monitor without Service": {
@@ -177,7 +197,7 @@ func TestRefused(t *testing.T) {
 			want:   "statusPage.ingressFrom: without networkPolicy.enabled nothing keeps others from the page",
 		},
 		"names for nobody": {
-			reason: "they have no effect", values: "statusPage: {hostNames: [a.example.org]}",
+			reason: "they have no effect", values: "statusPage: {enabled: true, hostNames: [a.example.org]}",
 			want: "say in statusPage.ingressFrom who does",
 		},
 		"own value elsewhere": {
@@ -219,4 +239,46 @@ func TestNotRefused(t *testing.T) {
 	} {
 		mustRender(t, values, newest)
 	}
+}
+
+// A value below a switch that is off is refused, unless it is its default. Those of a plugin may stay.
+// Rule (operators-guide.md#configure): Values without an effect are refused.
+func TestIdleValuesAreRefused(t *testing.T) {
+	rows, root, checked := effects(), readSchema(t), 0
+	root.visit(root, "", func(path string, group *valueSchema) {
+		ofPlugin := strings.HasPrefix(path, "plugins.") || strings.HasPrefix(path, "extraPlugins.")
+		if ofPlugin && path != "plugins.container.pods" {
+			return
+		}
+		for _, name := range []string{"enabled", "create", "createNamespace"} {
+			if group.Properties[name] == nil {
+				continue
+			}
+			off := set(nil, strings.Split(path+"."+name, "."), false)
+			for field := range group.Properties {
+				row, found := rows[path+"."+field]
+				if !found || field == name || slices.Contains(goOn, path+"."+field) {
+					continue
+				}
+				var value any
+				if err := yaml.Unmarshal([]byte(row.value), &value); err != nil {
+					t.Fatal(err)
+				}
+				_, err := renderWith(t, set(off, strings.Split(path+"."+field, "."), value), monitored)
+				want := fmt.Sprintf("%s.%s: has no effect while %s.%s is false", path, field, path, name)
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("expected %q, but found: %v", want, err)
+				}
+				checked++
+			}
+		}
+	})
+	if checked < 15 {
+		t.Errorf("expected more values than %d", checked)
+	}
+}
+
+// goOn are the values beside a switch with an effect of their own.
+var goOn = []string{
+	"serviceAccount.name", "plugins.container.pods.namespace", "plugins.container.pods.serviceAccount",
 }

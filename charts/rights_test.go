@@ -85,7 +85,7 @@ func documentedRights(t *testing.T) objects {
 func TestRights(t *testing.T) {
 	host := rbacv1.Subject{Kind: "ServiceAccount", Namespace: "pergola-system", Name: "pergola"}
 	container := rbacv1.Subject{Kind: "ServiceAccount", Namespace: "pergola-pods", Name: "container"}
-	want, got := documentedRights(t), mustRender(t, "", newest)
+	want, got := documentedRights(t), mustRender(t, "autoscaling: {enabled: true}", newest)
 	for name, account := range map[string]rbacv1.Subject{"host": host, "container deployer": container} {
 		wanted := rightsOf(account, want)
 		if len(wanted) == 0 {
@@ -160,11 +160,15 @@ func TestLeastRights(t *testing.T) {
 		},
 		"no locks": {
 			reason: "there is one replica", values: "locking: {enabled: false}", account: "pergola",
-			without: []string{"syncobjects", "leases", "pods"}, with: []string{"deployitems", "horizontalpodautoscalers"},
+			without: []string{"syncobjects", "leases", "pods"}, with: []string{"deployitems"},
 		},
 		"no autoscaler": {
-			reason: "there are no figures", values: "autoscaling: {enabled: false}", account: "pergola",
+			reason: "there are no figures", account: "pergola",
 			without: []string{"horizontalpodautoscalers"}, with: []string{"leases"},
+		},
+		"autoscaler": {
+			reason: "its figures are measured", values: "autoscaling: {enabled: true}", account: "pergola",
+			with: []string{"horizontalpodautoscalers", "leases"},
 		},
 		"the host of another plugin": {
 			reason: "it is not the container deployer", values: "deploymentPerPlugin: true", account: "pergola-helm",

@@ -22,17 +22,17 @@ type effect struct {
 }
 
 const (
-	perPlugin    = "{deploymentPerPlugin: true}"
-	noAutoscaler = "{autoscaling: {enabled: false}}"
-	remote       = "{landscaperCluster: {kubeconfig: k}}"
-	allPlugins   = "{plugins: {mock: {enabled: true}}}"
-	roses        = "{extraPlugins: {roses: {image: {repository: example.org/roses, tag: v1}}}}"
-	rosesVolume  = "{extraPlugins: {roses: {mode: imageVolume, image: {repository: example.org/roses, tag: v1}}}}"
-	withMonitor  = "{metrics: {serviceMonitor: {enabled: true}}}"
-	withRule     = "{metrics: {prometheusRule: {enabled: true}}}"
-	withPage     = "{statusPage: {enabled: true}}"
-	withBoard    = "{metrics: {dashboard: {enabled: true}}}"
-	digest       = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	perPlugin   = "{deploymentPerPlugin: true}"
+	autoscaler  = "{autoscaling: {enabled: true}}"
+	remote      = "{landscaperCluster: {kubeconfig: k}}"
+	allPlugins  = "{plugins: {mock: {enabled: true}}}"
+	roses       = "{extraPlugins: {roses: {image: {repository: example.org/roses, tag: v1}}}}"
+	rosesVolume = "{extraPlugins: {roses: {mode: imageVolume, image: {repository: example.org/roses, tag: v1}}}}"
+	withMonitor = "{metrics: {serviceMonitor: {enabled: true}}}"
+	withRule    = "{metrics: {prometheusRule: {enabled: true}}}"
+	withPage    = "{statusPage: {enabled: true}}"
+	withBoard   = "{metrics: {dashboard: {enabled: true}}}"
+	digest      = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 )
 
 // effects has a row for each value.
@@ -104,7 +104,7 @@ func effects() map[string]effect {
 		"extraPlugins.<name>.mode":             {with: roses, value: "imageVolume", shows: "reference: example.org/roses:v1"},
 		"extraPlugins.<name>.image.repository": {with: roses, value: "example.org/lilies", shows: "example.org/lilies:v1"},
 		"extraPlugins.<name>.image.tag":        {with: roses, value: "v7", shows: "example.org/roses:v7"},
-		"extraPlugins.<name>.image.digest":     {with: roses, value: digest, shows: "example.org/roses@" + digest},
+		"extraPlugins.<name>.image.digest":     {with: roses, value: digest, shows: "example.org/roses:v1@" + digest},
 		"extraPlugins.<name>.image.pullPolicy": {with: roses, value: "Never", shows: "imagePullPolicy: Never"},
 		"extraPlugins.<name>.command":          {with: roses, value: "[/r]", shows: `command: ["/r"]`},
 		"extraPlugins.<name>.path":             {with: rosesVolume, value: "bin/r", shows: "roses=/from/roses/bin/r"},
@@ -121,15 +121,17 @@ func effects() map[string]effect {
 		},
 		"pluginDirectorySizeLimit": {with: roses, value: "7Gi", shows: "sizeLimit: 7Gi"},
 
-		"replicas":            {with: noAutoscaler, value: "3", shows: "replicas: 3"},
-		"autoscaling.enabled": {value: "false", shows: "kind: HorizontalPodAutoscaler", hides: true},
-		"autoscaling.minReplicas": {
-			with: "{autoscaling: {maxReplicas: 9}}", value: "3", shows: "minReplicas: 3",
+		"replicaCount":            {value: "3", shows: "replicas: 3"},
+		"autoscaling.enabled":     {value: "true", shows: "kind: HorizontalPodAutoscaler"},
+		"autoscaling.minReplicas": {with: autoscaler, value: "3", shows: "minReplicas: 3"},
+		"autoscaling.maxReplicas": {with: autoscaler, value: "9", shows: "maxReplicas: 9"},
+		"autoscaling.targetCPUUtilizationPercentage": {
+			with: autoscaler, value: "50", shows: "averageUtilization: 50",
 		},
-		"autoscaling.maxReplicas":                   {value: "3", shows: "maxReplicas: 3"},
-		"autoscaling.averageCpuUtilization":         {value: "50", shows: "averageUtilization: 50"},
-		"autoscaling.averageMemoryUtilization":      {value: "50", shows: "averageUtilization: 50"},
-		"autoscaling.scaleDownStabilizationSeconds": {value: "60", shows: "stabilizationWindowSeconds: 60"},
+		"autoscaling.targetMemoryUtilizationPercentage": {with: autoscaler, value: "50", shows: "name: memory"},
+		"autoscaling.scaleDownStabilizationSeconds": {
+			with: autoscaler, value: "60", shows: "stabilizationWindowSeconds: 60",
+		},
 		"resources":                          {value: "{limits: {memory: 7Gi}}", shows: "memory: 7Gi"},
 		"terminationGracePeriodSeconds":      {value: "700", shows: "terminationGracePeriodSeconds: 700"},
 		"podDisruptionBudget.enabled":        {value: "false", shows: "kind: PodDisruptionBudget", hides: true},
@@ -158,6 +160,10 @@ func effects() map[string]effect {
 		"extraEnv":              {value: "[{name: HTTPS_PROXY, value: p}]", shows: "name: HTTPS_PROXY"},
 		"extraVolumes":          {value: "[{name: v, emptyDir: {}}]", shows: "emptyDir: {}"},
 		"extraVolumeMounts":     {value: "[{name: tmp, mountPath: /var/tmp}]", shows: "mountPath: /var/tmp"},
+		"extraObjects": {
+			value: "[{apiVersion: v1, kind: ConfigMap, metadata: {name: '{{ .Release.Name }}-extra'}}]",
+			shows: "name: 'pergola-extra'",
+		},
 
 		"serviceAccount.create":      {with: "{rbac: {create: false}}", value: "false", shows: "serviceAccountName: default"},
 		"serviceAccount.name":        {value: "gardener", shows: "serviceAccountName: gardener"},
@@ -214,20 +220,24 @@ func effects() map[string]effect {
 // Deployment of its own.
 func pluginEffects(path, with, apart string) map[string]effect {
 	return map[string]effect{
-		path + ".workers":              {with: with, value: "7", shows: "workers: 7"},
-		path + ".memory":               {with: with, value: "77Mi", shows: "memory: 77Mi"},
-		path + ".openFiles":            {with: with, value: "77", shows: "openFiles: 77"},
-		path + ".sha256":               {with: with, value: strings.Repeat("ab", 32), shows: "sha256: abab"},
-		path + ".args":                 {with: with, value: "[--x]", shows: "- --x"},
-		path + ".environment":          {with: with, value: "[AN_X]", shows: "- AN_X"},
-		path + ".confinement.mode":     {with: with, value: "required", shows: "mode: required"},
-		path + ".confinement.read":     {with: with, value: "[/x]", shows: "- /x"},
-		path + ".confinement.write":    {with: with, value: "[/x]", shows: "- /x"},
-		path + ".config":               {with: with, value: "{kind: X}", shows: "kind: X"},
-		path + ".deployment.resources": {with: apart, value: "{requests: {cpu: 77m, memory: 1Gi}}", shows: "cpu: 77m"},
-		path + ".deployment.minReplicas": {with: strings.Replace(apart, "{", "{autoscaling: {maxReplicas: 9}, ", 1),
-			value: "3", shows: "minReplicas: 3"},
-		path + ".deployment.maxReplicas": {with: apart, value: "7", shows: "maxReplicas: 7"},
+		path + ".workers":                 {with: with, value: "7", shows: "workers: 7"},
+		path + ".memory":                  {with: with, value: "77Mi", shows: "memory: 77Mi"},
+		path + ".openFiles":               {with: with, value: "77", shows: "openFiles: 77"},
+		path + ".sha256":                  {with: with, value: strings.Repeat("ab", 32), shows: "sha256: abab"},
+		path + ".args":                    {with: with, value: "[--x]", shows: "- --x"},
+		path + ".environment":             {with: with, value: "[AN_X]", shows: "- AN_X"},
+		path + ".confinement.mode":        {with: with, value: "required", shows: "mode: required"},
+		path + ".confinement.read":        {with: with, value: "[/x]", shows: "- /x"},
+		path + ".confinement.write":       {with: with, value: "[/x]", shows: "- /x"},
+		path + ".config":                  {with: with, value: "{kind: X}", shows: "kind: X"},
+		path + ".deployment.resources":    {with: apart, value: "{requests: {cpu: 77m, memory: 1Gi}}", shows: "cpu: 77m"},
+		path + ".deployment.replicaCount": {with: apart, value: "7", shows: "replicas: 7"},
+		path + ".deployment.minReplicas": {
+			with: strings.Replace(apart, "{", "{autoscaling: {enabled: true}, ", 1), value: "2", shows: "minReplicas: 2",
+		},
+		path + ".deployment.maxReplicas": {
+			with: strings.Replace(apart, "{", "{autoscaling: {enabled: true}, ", 1), value: "7", shows: "maxReplicas: 7",
+		},
 	}
 }
 

@@ -5,6 +5,7 @@
 {{- if not $deployments }}
 {{- fail "plugins: none is enabled, so that there is nothing to run; enable one, or name one in extraPlugins" }}
 {{- end }}
+{{- include "pergola.checkIdle" . }}
 {{- range $deployments }}
 {{- include "pergola.checkReplicas" (dict "root" $root "deployment" .) }}
 {{- include "pergola.checkMemory" (dict "root" $root "deployment" .) }}
@@ -46,15 +47,15 @@
 {{- with .deployment }}
 {{- $most := include "pergola.mostReplicas" $ | int }}
 {{- if and (gt $most 1) (not $values.locking.enabled) }}
-{{- fail (printf "locking.enabled: is false, but Deployment %s may have %d replicas, which would work on the same DeployItems at the same time; set it to true, or %s to 1" .name $most (ternary "autoscaling.maxReplicas" "replicas" $values.autoscaling.enabled)) }}
+{{- fail (printf "locking.enabled: is false, but Deployment %s may have %d replicas, which would work on the same DeployItems at the same time; set it to true, or %s to 1" .name $most (ternary "autoscaling.maxReplicas" "replicaCount" $values.autoscaling.enabled)) }}
 {{- end }}
 {{- if $values.autoscaling.enabled }}
 {{- if gt (int .minReplicas) (int .maxReplicas) }}
 {{- fail (printf "autoscaling: Deployment %s has %d minReplicas and %d maxReplicas; raise maxReplicas, or lower minReplicas" .name (int .minReplicas) (int .maxReplicas)) }}
 {{- end }}
 {{- $requests := default dict .resources.requests }}
-{{- range $resource := list "cpu" "memory" }}
-{{- if not (get $requests $resource) }}
+{{- range $resource, $target := dict "cpu" $values.autoscaling.targetCPUUtilizationPercentage "memory" $values.autoscaling.targetMemoryUtilizationPercentage }}
+{{- if and $target (not (get $requests $resource)) }}
 {{- fail (printf "resources.requests.%s: is missing; autoscaling measures the use in percent of it. Set it, or autoscaling.enabled to false" $resource) }}
 {{- end }}
 {{- end }}
@@ -75,14 +76,55 @@
 {{- end }}
 {{- end }}
 
+{{/*
+Refuses values that others take the effect from. Beside a switch that is off, the others of its group have their defaults, which stand here again.
+Those of a plugin may stay while it is off.
+*/}}
+{{- define "pergola.checkIdle" -}}
+{{- if and .Values.autoscaling.enabled (ne (int .Values.replicaCount) 1) }}
+{{- fail "replicaCount: has no effect while autoscaling.enabled is true; set that to false, or autoscaling.minReplicas instead" }}
+{{- end }}
+{{- $idle := dict
+  "locking.enabled" (dict "prefix" "")
+  "autoscaling.enabled" (dict "minReplicas" 1 "maxReplicas" 3 "targetCPUUtilizationPercentage" 80 "targetMemoryUtilizationPercentage" 0
+    "scaleDownStabilizationSeconds" 300)
+  "podDisruptionBudget.enabled" (dict "maxUnavailable" 1)
+  "topologySpread.enabled" (dict "whenUnsatisfiable" "ScheduleAnyway")
+  "plugins.container.pods.createNamespace" (dict "namespaceLabels" (dict "pod-security.kubernetes.io/enforce" "baseline"))
+  "serviceAccount.create" (dict "annotations" dict)
+  "rbac.create" (dict "targetTokenNamespaces" list "extraRules" list "aggregate" true)
+  "networkPolicy.enabled" (dict "ingressFrom" list "egress" list)
+  "statusPage.enabled" (dict "port" 9080 "ingressFrom" list "hostNames" list)
+  "metrics.service.enabled" (dict "annotations" dict)
+  "metrics.serviceMonitor.enabled" (dict "labels" dict "interval" "30s")
+  "metrics.prometheusRule.enabled" (dict "labels" dict)
+  "metrics.dashboard.enabled" (dict "labels" (dict "grafana_dashboard" "1")) }}
+{{- range $switch, $defaults := $idle }}
+{{- $group := $.Values }}
+{{- range splitList "." $switch | initial }}{{ $group = get $group . }}{{ end }}
+{{- if not (get $group (splitList "." $switch | last)) }}
+{{- range $name, $default := $defaults }}
+{{- if and (hasKey $group $name) (ne (get $group $name | toJson) (toJson $default)) }}
+{{- fail (printf "%s.%s: has no effect while %s is false; set that to true, or leave it out" (splitList "." $switch | initial | join ".") $name $switch) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* Refuses plugins of others that cannot be found, and sizes of plugins that have no Deployment of their own. */}}
 {{- define "pergola.checkExtraPlugins" -}}
 {{- $root := . }}
 {{- $plugins := include "pergola.plugins" . | fromJson }}
 {{- range $name, $plugin := $plugins }}
 {{- $own := default dict $plugin.deployment }}
-{{- if and (or $own.resources $own.minReplicas $own.maxReplicas) (or $plugin.everywhere (not $root.Values.deploymentPerPlugin)) }}
+{{- if and (or $own.resources $own.replicaCount $own.minReplicas $own.maxReplicas) (or $plugin.everywhere (not $root.Values.deploymentPerPlugin)) }}
 {{- fail (printf "%s.%s.deployment: the plugin has no Deployment of its own; set deploymentPerPlugin to true and everywhere to false, or leave it out" (ternary "plugins" "extraPlugins" (hasKey $root.Values.plugins $name)) $name) }}
+{{- end }}
+{{- range $field := ternary (list "replicaCount") (list "minReplicas" "maxReplicas") $root.Values.autoscaling.enabled }}
+{{- if get $own $field }}
+{{- fail (printf "%s.%s.deployment.%s: has no effect while autoscaling.enabled is %t; leave one of them out" (ternary "plugins" "extraPlugins" (hasKey $root.Values.plugins $name)) $name $field $root.Values.autoscaling.enabled) }}
+{{- end }}
 {{- end }}
 {{- range $other, $its := $plugins }}
 {{- if and (hasKey $root.Values.extraPlugins $name) (ne $other $name) (eq $its.file $plugin.file) }}

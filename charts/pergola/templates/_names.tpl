@@ -60,13 +60,10 @@ by which the chart knows its objects go before these, and these before commonLab
 {{- merge $own (default dict .labels) .root.Values.commonLabels | toYaml }}
 {{- end }}
 
-{{/* What names an image: {image, tag}, where tag is for an image that has none. */}}
+{{/* What names an image: {image, tag}, where tag is for an image that has neither tag nor digest. */}}
 {{- define "pergola.image" -}}
-{{- if .image.digest -}}
-{{ .image.repository }}@{{ .image.digest }}
-{{- else -}}
-{{ .image.repository }}:{{ default .tag .image.tag }}
-{{- end }}
+{{- $tag := .image.tag | default (ternary "" .tag (empty .image.digest | not)) }}
+{{- .image.repository }}{{ with $tag }}:{{ . }}{{ end }}{{ with .image.digest }}@{{ . }}{{ end }}
 {{- end }}
 
 {{/* The image with the host and its plugins. */}}

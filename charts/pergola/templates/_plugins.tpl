@@ -56,7 +56,7 @@ how large it is.
   "component" $name
   "plugins" (prepend $everywhere $name | sortAlpha)
   "resources" (default $root.Values.resources $own.resources)
-  "replicas" (default $root.Values.replicas $own.minReplicas)
+  "replicas" (default $root.Values.replicaCount $own.replicaCount)
   "minReplicas" (default $root.Values.autoscaling.minReplicas $own.minReplicas)
   "maxReplicas" (default $root.Values.autoscaling.maxReplicas $own.maxReplicas)) }}
 {{- end }}
@@ -67,7 +67,7 @@ how large it is.
   "component" "host"
   "plugins" (keys $plugins | sortAlpha)
   "resources" .Values.resources
-  "replicas" .Values.replicas
+  "replicas" .Values.replicaCount
   "minReplicas" .Values.autoscaling.minReplicas
   "maxReplicas" .Values.autoscaling.maxReplicas) }}
 {{- end }}

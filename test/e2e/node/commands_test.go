@@ -21,7 +21,9 @@ func run(ctx context.Context, program string, args ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path := map[string]string{"kubectl": filepath.Join(assets, "kubectl"), "helm": built("tools", "helm")}[program]
+	path := map[string]string{
+		"kubectl": filepath.Join(assets, "kubectl"), "helm": built("tools", "helm"), "pergola": built("pergola"),
+	}[program]
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir, cmd.Env = testenv.Root(), append(os.Environ(), "KUBECONFIG="+node.Kubeconfig())
 	out, err := cmd.CombinedOutput()

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,13 +33,16 @@ const (
 	waitingJobs, newJobs = 20, 10
 )
 
+// ofRepository is the chart of this repository.
+const ofRepository = "charts/pergola"
+
 // helm installs or upgrades the release with these values besides those that all have, and waits until it is there.
-func helm(ctx context.Context, how string, values ...string) (string, error) {
+func helm(ctx context.Context, how, chart string, values ...string) (string, error) {
 	image, tag, _ := strings.Cut(hostImage, ":")
 	helper, _, _ := strings.Cut(helperImage, ":")
 	hello, helloTag, _ := strings.Cut(helloImage, ":")
 	args := []string{
-		how, release, "charts/pergola", "--namespace", system, "--create-namespace", "--wait", "--timeout", patience.String(),
+		how, release, chart, "--namespace", system, "--create-namespace", "--wait", "--timeout", patience.String(),
 		"--take-ownership", // of the definitions, which other tests need as well
 		"--set", "plugins.mock.enabled=true",
 		"--set", "image.repository=" + image + ",image.tag=" + tag + ",image.pullPolicy=Never",
@@ -65,14 +69,14 @@ func TestInstall(t *testing.T) { //nolint:paralleltest // there must be no other
 	})
 	mustHelm := func(how string, values ...string) string {
 		t.Helper()
-		notes, err := helm(t.Context(), how, values...)
+		notes, err := helm(t.Context(), how, ofRepository, values...)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return notes
 	}
 	w.prepareExamples()
-	notes := mustHelm("install", "autoscaling.enabled=false")
+	notes := mustHelm("install")
 	if !strings.Contains(notes, "plugins container, hello, helm, manifest, mock") {
 		t.Errorf("the notes do not tell which plugins there are:\n%s", notes)
 	}
@@ -82,16 +86,68 @@ func TestInstall(t *testing.T) { //nolint:paralleltest // there must be no other
 	w.run("kubectl", "scale", "deployment", deployment, "-n", system, "--replicas=2")
 	w.awaitReplicas(system, deployment, 2)
 	// The number of replicas is the autoscaler's from now on.
-	mustHelm("upgrade", "autoscaling.minReplicas=2", "autoscaling.maxReplicas=2")
+	mustHelm("upgrade", "autoscaling.enabled=true", "autoscaling.minReplicas=2", "autoscaling.maxReplicas=2")
 	w.awaitReplicas(system, deployment, 2)
 	w.upgradeAmidJobs()
+	w.goBack()
 
 	w.mustBeKept(true)
 	w.run("helm", "uninstall", release, "--namespace", system, "--wait")
 	w.mustStay()
 	w.mustBeKept(false)
-	mustHelm("install", "autoscaling.enabled=false")
+	mustHelm("install")
 	w.annotate("manifest", v1alpha1.OperationAnnotation, v1alpha1.OperationReconcile)
+	w.awaitSuccess("manifest")
+	w.run("pergola", "remove", "--with-deployed", "--namespaces", examples, "--timeout", patience.String())
+	for _, name := range []string{"settings", "job-000"} { // of an example, and of the upgrade
+		deployed := &corev1.ConfigMap{ObjectMeta: w.meta(name)}
+		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(deployed), deployed); !apierrors.IsNotFound(err) {
+			t.Errorf("expected the ConfigMap %s to be gone, but found: %v", name, err)
+		}
+	}
+}
+
+// laterChart writes a chart of a later version, which has a field more in its definition of DeployItems, and returns
+// its directory.
+func (w *world) laterChart() string {
+	w.Helper()
+	dir := filepath.Join(w.TempDir(), "pergola")
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(testenv.Root(), ofRepository))); err != nil {
+		w.Fatal(err)
+	}
+	file := filepath.Join(dir, "files", "crds", "deployitems.landscaper.gardener.cloud.yaml")
+	before, err := os.ReadFile(file)
+	if err != nil {
+		w.Fatal(err)
+	}
+	const field = "              updateOnChangeOnly:\n"
+	after := strings.Replace(string(before), field, "              addedLater: {type: string}\n"+field, 1)
+	if after == string(before) {
+		w.Fatalf("expected %q in %s", field, file)
+	}
+	w.write(file, []byte(after), 0o600)
+	return dir
+}
+
+// goBack rolls the upgrade back. An item with a field of the later version goes on, without the field after the next
+// write of its spec.
+func (w *world) goBack() {
+	w.Helper()
+	field := func() string {
+		return w.run("kubectl", "get", "deployitem", "manifest", "-n", examples, "-o", "jsonpath={.spec.addedLater}")
+	}
+	patch := func(spec string) {
+		w.run("kubectl", "patch", "deployitem", "manifest", "-n", examples, "--type", "merge", "-p", `{"spec": `+spec+`}`)
+	}
+	patch(`{"addedLater": "x"}`)
+	if found := field(); found != "x" {
+		w.Errorf("expected the field of the later version, but found %q", found)
+	}
+	w.awaitSuccess("manifest")
+	w.run("helm", "rollback", release, "--namespace", system, "--wait", "--timeout", patience.String())
+	w.awaitReplicas(system, deployment, 2)
+	w.eventually("the former definition", func(context.Context) (string, error) { return field(), nil })
+	patch(`{"timeout": "9m"}`)
 	w.awaitSuccess("manifest")
 }
 
@@ -185,8 +241,8 @@ func (w *world) upgradeAmidJobs() {
 	}
 	upgraded := make(chan error, 1)
 	go func() {
-		_, err := helm(w.Context(), "upgrade",
-			"autoscaling.minReplicas=2", "autoscaling.maxReplicas=2", "podAnnotations.upgraded=yes")
+		_, err := helm(w.Context(), "upgrade", w.laterChart(),
+			"autoscaling.enabled=true", "autoscaling.minReplicas=2", "autoscaling.maxReplicas=2", "podAnnotations.upgraded=yes")
 		upgraded <- err
 	}()
 	w.eventually("the first Pod after the upgrade", func(ctx context.Context) (string, error) {
