@@ -36,6 +36,17 @@ func (r *Replicas) Rank(plugin, key string) int { return place(serving(r.Members
 // Servers is the number of live replicas of the own group with a plugin, this one included.
 func (r *Replicas) Servers(plugin string) int { return len(serving(r.Members(), plugin)) }
 
+// OthersServeMore reports whether another live replica of the own group may have plugins that this one has not: one
+// without any is starting.
+func (r *Replicas) OthersServeMore() bool {
+	members := r.Members()
+	own := members[slices.IndexFunc(members, func(m Member) bool { return m.Self })].Plugins
+	return slices.ContainsFunc(members, func(m Member) bool {
+		lacks := func(plugin string) bool { return !slices.Contains(own, plugin) }
+		return len(m.Plugins) == 0 || slices.ContainsFunc(m.Plugins, lacks)
+	})
+}
+
 // Elected reports whether this replica does the work that its group does once. Replicas with the same view agree on a
 // live one that does not leave. While their views differ there may be two of them, or none: it suits work without harm
 // when done twice.

@@ -132,6 +132,23 @@ func TestMembers(t *testing.T) {
 				t.Errorf("key %s: expected place %d, but found %d", key, want, got)
 			}
 		}
+		if !me.OthersServeMore() {
+			t.Error("another replica has a plugin that this one has not")
+		}
+		w.lease("serves", "serves/1", of("", "helm", ""))
+		w.lease("leaves", "leaves/1", of("", "", ""))
+		me.see()
+		if !me.OthersServeMore() {
+			t.Error("another replica is starting, with any plugins")
+		}
+		w.lease("leaves", "leaves/1", of("", "helm", ""))
+		me.see()
+		if me.OthersServeMore() {
+			t.Error("no replica has a plugin that this one has not")
+		}
+		w.lease("serves", "serves/1", of("", "container,helm", ""))
+		w.lease("leaves", "leaves/1", of("", "container", "true"))
+		me.see()
 		if me.ElectedFor("container") || me.ElectedFor("lonely") != me.Elected() ||
 			me.ElectedFor("helm") != elected(serving(want, "helm"), electionKey+"/helm") ||
 			me.Elected() != elected(want, electionKey) {

@@ -83,7 +83,7 @@ func (s *Setter) decideUnserved(item *v1alpha1.DeployItem, now time.Time) decisi
 		s.memory.forget(key)
 		return decision{need: needNothing}
 	}
-	if wait := s.memory.seenUnserved(key, now).Add(s.options.UnservedGrace).Sub(now); wait > 0 {
+	if wait := s.memory.seenUnserved(key, now).Add(s.options.UnservedGrace()).Sub(now); wait > 0 {
 		return decision{need: needNothing, again: wait}
 	}
 	return decision{need: next}

@@ -56,8 +56,8 @@ type Options struct {
 	// before the plugins have started. Setter.Served announces another answer. Required.
 	Unserved func(itemType v1alpha1.DeployItemType) string
 	// UnservedGrace is the time before the status of an item reports a type without a plugin: another installation, or a
-	// starting replica, may serve it. Zero for no time.
-	UnservedGrace time.Duration
+	// starting replica, may serve it. Required.
+	UnservedGrace func() time.Duration
 }
 
 // Setter sets jobs in place of a Landscaper, and ends jobs after their timeouts. It decides by the cache, and reads an

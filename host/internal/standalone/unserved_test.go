@@ -112,7 +112,7 @@ func newUnserved(t *testing.T, message string) *unserved {
 	b.recorder = b.events
 	b.serves = func(v1alpha1.DeployItemType) bool { return false }
 	b.options.Unserved = func(v1alpha1.DeployItemType) string { return message }
-	b.options.UnservedGrace = unservedGrace
+	b.options.UnservedGrace = func() time.Duration { return unservedGrace }
 	return b
 }
 

@@ -194,9 +194,9 @@ func (h *host) discard(ctx context.Context) error {
 	return err
 }
 
-// The grace periods of standalone.Options, for a single replica and for several.
+// The grace periods of standalone.Options: for another installation, and for a replica with other plugins.
 const (
-	unservedGrace           = 5 * time.Second
+	unservedGrace           = 2 * time.Second
 	unservedGraceOfReplicas = time.Minute
 )
 
@@ -245,10 +245,12 @@ func (h *host) setJobs() error {
 		p := h.plugins.For(t)
 		return p != nil && p.Info().Capabilities.Diff
 	}
-	options.Unserved, options.UnservedGrace = h.plugins.Unserved, unservedGrace
-	if !h.replicas.alone() {
-		// A replica with another plugin may be starting.
-		options.UnservedGrace = unservedGraceOfReplicas
+	options.Unserved = h.plugins.Unserved
+	options.UnservedGrace = func() time.Duration {
+		if !h.replicas.alone() && h.replicas.OthersServeMore() {
+			return unservedGraceOfReplicas
+		}
+		return unservedGrace
 	}
 	serves := func(t v1alpha1.DeployItemType) bool { return h.plugins.For(t) != nil }
 	setter, err := standalone.Setup(h.manager, serves, h.log, options)
