@@ -45,11 +45,11 @@ func (r *Request) DecodeConfigPartly(into any) (unknown []string, wrong []Proble
 		err := errors.New("spec.config: the provider configuration is missing")
 		return nil, nil, configError(ReasonConfigMissing, err)
 	}
-	unknown, wrong, err = decode(r.DeployItem.Spec.Config.Raw, into)
+	fields, wrong, err := decode(r.DeployItem.Spec.Config.Raw, into)
 	if err != nil {
 		return nil, nil, configError(ReasonConfigInvalid, fmt.Errorf("spec.config: %w", err))
 	}
-	return unknown, wrong, nil
+	return wire.Each(fields, document.Unread.Text), wrong, nil
 }
 
 // DidYouMean returns a hint for the text about an unknown field of a document: "; did you mean updateStrategy?", if it
@@ -76,8 +76,8 @@ func DecodeStrictly(config []byte, into any) []Problem {
 	if err != nil {
 		return []Problem{{Message: err.Error()}}
 	}
-	for _, text := range unknown {
-		problems = append(problems, Problem{Message: text})
+	for _, u := range unknown {
+		problems = append(problems, Problem{Field: u.Field, Message: u.Kind + u.Hint})
 	}
 	return problems
 }
@@ -120,7 +120,7 @@ func configError(reason string, err error) error {
 	}
 }
 
-func decode(config []byte, into any) (unknown []string, wrong []Problem, err error) {
+func decode(config []byte, into any) (unknown []document.Unread, wrong []Problem, err error) {
 	unknown, found, err := document.Decode(config, into)
 	return unknown, wire.Each(found, func(p document.Problem) Problem { return Problem(p) }), err
 }

@@ -90,7 +90,7 @@ func TestValidateRequestDecodeConfig(t *testing.T) {
 	for config, want := range map[string][]Problem{
 		`{"names":{"a":"b"}}`: nil,
 		`{"names":1,"b":2}`: {
-			{Field: "names", Message: "expected an object, but found a number"}, {Message: `unknown field "b"`},
+			{Field: "names", Message: "expected an object, but found a number"}, {Field: "b", Message: "unknown field"},
 		},
 		`{`: {{Message: "unexpected end of JSON input"}},
 	} {

@@ -63,8 +63,8 @@ func TestLoadReports(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]sdk.Problem{
 		head + "naem: b\nName: c\ncache: {dir: /, files: 0}\n": {
-			{Message: `unknown field "Name"; did you mean name?`}, {Message: `unknown field "cache.dir"`},
-			{Message: `unknown field "naem"; did you mean name?`},
+			{Field: "Name", Message: "unknown field; did you mean name?"}, {Field: "cache.dir", Message: "unknown field"},
+			{Field: "naem", Message: "unknown field; did you mean name?"},
 			{Field: "cache.files", Message: "expected a number from 1 to 10, but found 0"},
 		},
 		// The consequences of a wrong type are not reported.

@@ -42,12 +42,23 @@ type Problem struct {
 	Message string
 }
 
+// Unread is one field that is unknown or there twice.
+type Unread struct {
+	// Field is the path of the field.
+	Field string
+	// Kind is "unknown field" or "duplicate field", Hint what may be meant.
+	Kind, Hint string
+}
+
+// Text names the field after what is wrong with it.
+func (u Unread) Text() string { return u.Kind + " " + strconv.Quote(u.Field) + u.Hint }
+
 // maxWrong bounds how many values of a wrong type are reported: the document is decoded once more after each.
 const maxWrong = 20
 
-// Decode reads JSON into a struct. It returns every unknown or duplicate field, as a text, and every value of a wrong
-// type. Such a value is read as the empty value of the expected type.
-func Decode(document []byte, into any) (unknown []string, wrong []Problem, err error) {
+// Decode reads JSON into a struct. It returns every unknown or duplicate field, and every value of a wrong type. Such a
+// value is read as the empty value of the expected type.
+func Decode(document []byte, into any) (unknown []Unread, wrong []Problem, err error) {
 	for {
 		strictErrs, err := kjson.UnmarshalStrict(document, into)
 		var wrongType *json.UnmarshalTypeError
@@ -69,11 +80,11 @@ func Decode(document []byte, into any) (unknown []string, wrong []Problem, err e
 			return nil, nil, err
 		}
 		for _, strictErr := range strictErrs {
-			text := strictErr.Error()
-			if wrong := kjson.FieldError(nil); errors.As(strictErr, &wrong) {
-				text += DidYouMean(reflect.TypeOf(into), wrong.FieldPath())
+			if wrong := kjson.FieldError(nil); errors.As(strictErr, &wrong) { // as all of them are
+				kind, _, _ := strings.Cut(strictErr.Error(), ` "`) // and then the path
+				path := wrong.FieldPath()
+				unknown = append(unknown, Unread{Field: path, Kind: kind, Hint: DidYouMean(reflect.TypeOf(into), path)})
 			}
-			unknown = append(unknown, text)
 		}
 		return unknown, wrong, nil
 	}

@@ -52,8 +52,11 @@ func problemsOf(in *deployerv1.ConfigureResponse) error {
 	first := all[:min(len(all), maxProblems)]
 	problems := make([]error, 0, len(first)+1)
 	for _, problem := range first {
-		problems = append(problems, fmt.Errorf("%s: %s", hostside.Cut(problem.GetField(), hostside.MaxText),
-			hostside.Bounded(problem.GetMessage())))
+		message := hostside.Bounded(problem.GetMessage())
+		if field := problem.GetField(); field != "" { // else it is about the document itself
+			message = hostside.Cut(field, hostside.MaxText) + ": " + message
+		}
+		problems = append(problems, errors.New(message))
 	}
 	if more := len(all) - len(first); more > 0 {
 		problems = append(problems, fmt.Errorf("and %d more", more))

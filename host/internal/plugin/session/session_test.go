@@ -100,6 +100,12 @@ func TestProblemsOfAConfiguration(t *testing.T) {
 	if err := problemsOf(&deployerv1.ConfigureResponse{}); err != nil {
 		t.Errorf("expected no problem, but found %v", err)
 	}
+	err = problemsOf(&deployerv1.ConfigureResponse{Problems: []*deployerv1.Problem{
+		{Field: "a.b", Message: "unknown field"}, {Message: "is no YAML"}, // about the whole
+	}})
+	if err == nil || err.Error() != "a.b: unknown field\nis no YAML" {
+		t.Errorf("expected the paths of fields, and nothing without one, but found %v", err)
+	}
 }
 
 func progress(step, message string) *deployerv1.PluginMessage {
