@@ -120,7 +120,7 @@ func (p *pickUpPhase) takeOver(ctx context.Context) error {
 		return err
 	}
 	p.tenure.Lock.SetFenced()
-	p.log.Info("took job over", "before", before)
+	p.log.Info("took job over", "before", before, "holder", p.tenure.Lock.Before())
 	telemetry.Report(ctx, telemetry.TakenOver{})
 	return nil
 }

@@ -96,13 +96,14 @@ func (l *Locker) take(ctx context.Context, key Key, known *v1alpha1.SyncObject) 
 
 // hold marks a lock as held; before is its SyncObject before the acquisition.
 func (l *Locker) hold(lock *Lock, before *v1alpha1.SyncObject) {
-	lock.held, lock.since, lock.lost = true, time.Now(), make(chan struct{})
+	lock.held, lock.since, lock.lost, lock.before = true, time.Now(), make(chan struct{}), ""
 	l.options.Metrics.Held.WithLabelValues(lock.key.Plugin).Inc()
 	if lock.noObject {
 		return
 	}
 	l.options.Metrics.Acquired.WithLabelValues(lock.key.Plugin).Inc()
 	if before.Spec.PodName != "" && !l.isOurs(before) {
+		lock.before = before.Spec.PodName
 		l.options.Metrics.TakenOver.WithLabelValues(lock.key.Plugin).Inc()
 		l.options.Log.Info("took over the lock of a dead holder", "lock", l.nameOf(lock.key).String(),
 			"deployitem", lock.key.Item.String(), "holder", before.Spec.PodName, "process", processOf(before))

@@ -188,8 +188,12 @@ func TestHolders(t *testing.T) {
 				expectHolder(t, tc.reason, key, tc.pod)
 				return
 			}
-			if lock := b.acquire(key); lock.Fenced() {
-				t.Error("a new lock has fenced nobody off yet")
+			lock, before := b.acquire(key), ""
+			if tc.stats.TakenOver > 0 {
+				before = tc.pod
+			}
+			if lock.Fenced() || lock.Before() != before {
+				t.Errorf("a new lock has fenced nobody off yet: %t, after the dead holder %q", lock.Fenced(), lock.Before())
 			}
 			b.expectFigures(tc.stats)
 			expectHolder(t, tc.reason, key, "here")

@@ -29,6 +29,8 @@ type Lock struct {
 	since       time.Time
 	// noObject: the namespace is being deleted and takes no SyncObject.
 	noObject bool
+	// before is the Pod of the dead holder; empty for a lock that was free.
+	before string
 }
 
 // end ends the use of a lock.
@@ -49,6 +51,9 @@ func (lock *Lock) Fenced() bool { return lock.fenced }
 
 // SetFenced records a change of the item under this lock.
 func (lock *Lock) SetFenced() { lock.fenced = true }
+
+// Before is the Pod of the dead holder before this one; empty for a lock that was free.
+func (lock *Lock) Before() string { return lock.before }
 
 // Verify reads the lock from the API server. The error is ErrLost if it is no longer held, or the error of the request.
 //
