@@ -35,11 +35,16 @@ help: ## Show this list
 .PHONY: build
 build: $(PLUGINS:%=bin/plugins/%) bin/pergola ## Build bin/pergola and bin/plugins/*
 
-bin/pergola: $(GO_FILES)
+# It changes with VERSION, for what has the version in it.
+bin/version: FORCE
+	@mkdir -p bin; echo '$(VERSION)' | cmp -s - $@ || echo '$(VERSION)' > $@
+.PHONY: FORCE
+
+bin/pergola: $(GO_FILES) bin/version
 	go build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./host/cmd/pergola
 
 # The host runs no plugin that others than its owner may write, whatever the umask is.
-bin/plugins/%: $(GO_FILES)
+bin/plugins/%: $(GO_FILES) bin/version
 	umask 022; go build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./plugins/$*
 
 # One comma-separated list, as container builders take it.
