@@ -77,17 +77,55 @@ func write(index v1.ImageIndex, dir, image, tag string) error {
 	}))
 }
 
-// push copies an image to a registry, with the credentials of docker login.
+// silence bounds the time without any progress of a push, report is the interval of reports about it.
+const (
+	silence = time.Minute
+	report  = 5 * time.Second
+)
+
+// push copies an image to a registry, with the credentials of docker login. It gives up if the registry takes nothing
+// for some time.
 func push(ctx context.Context, index v1.ImageIndex, to string) error {
 	tag, err := name.NewTag(to)
 	if err != nil {
 		return fmt.Errorf("push to %s: %w", to, err)
 	}
-	err = remote.WriteIndex(tag, index, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain))
+	fmt.Printf("Pushing %s\n", to) //nolint:forbidigo // it takes minutes
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	updates := make(chan v1.Update, 1)
+	followed := make(chan struct{})
+	go func() {
+		defer close(followed)
+		follow(updates, func() { cancel(fmt.Errorf("the registry has taken nothing for %s", silence)) })
+	}()
+	err = remote.WriteIndex(tag, index, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain),
+		remote.WithProgress(updates))
+	<-followed // WriteIndex closes updates
 	if err != nil {
 		return fmt.Errorf("push to %s: %w", to, err)
 	}
 	digest, err := index.Digest()
 	fmt.Printf("%s@%s\n", to, digest) //nolint:forbidigo // what is to be deployed
 	return err
+}
+
+// follow prints the progress of a push until its end, and calls stalled if there is none for the time of silence.
+func follow(updates <-chan v1.Update, stalled func()) {
+	ticker, stall := time.NewTicker(report), time.AfterFunc(silence, stalled)
+	defer ticker.Stop()
+	defer stall.Stop()
+	var last v1.Update
+	for {
+		select {
+		case update, open := <-updates:
+			if !open {
+				return
+			}
+			last = update
+			stall.Reset(silence)
+		case <-ticker.C:
+			fmt.Printf("  %d of %d MiB\n", last.Complete>>20, last.Total>>20) //nolint:forbidigo // it takes minutes
+		}
+	}
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -215,4 +217,23 @@ func TestLicensesIn(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", test.reason, diff)
 		}
 	}
+}
+
+// TestPushGivesUp: a push to a registry that takes nothing ends, and one that takes something now and then goes on.
+func TestPushGivesUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		updates, stalled := make(chan v1.Update), make(chan struct{})
+		defer close(updates)
+		go follow(updates, func() { close(stalled) })
+		for range 3 {
+			time.Sleep(silence - 1)
+			updates <- v1.Update{}
+		}
+		began := time.Now()
+		<-stalled
+		if waited := time.Since(began); waited != silence {
+			t.Errorf("expected an end after %s, but found %s", silence, waited)
+		}
+	})
 }
