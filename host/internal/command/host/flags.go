@@ -33,7 +33,7 @@ func (f *hostFlags) addTo(cmd *cobra.Command) {
 		"kubeconfig of the cluster with the DeployItems (default: $KUBECONFIG, or the cluster of this pod)")
 	flags.StringVar(&f.hostKubeconfig, "host-kubeconfig", "",
 		"kubeconfig of the cluster with the pods of the host (default: the value of --kubeconfig)")
-	flags.StringVar(&f.pluginDir, "plugin-dir", settings.PluginDir, "directory with the plugins")
+	flags.StringVar(&f.pluginDir, "plugin-dir", settings.PluginDir(), "directory with the plugins")
 	flags.StringArrayVar(&f.attach, "attach", nil,
 		"address of a plugin that was started by hand, such as unix:///tmp/hello/plugin.sock; may be given several times. "+
 			"No directory is read then, except for a given --plugin-dir")

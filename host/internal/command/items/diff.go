@@ -65,7 +65,7 @@ The exit code is 0 without changes, 1 with changes, and 2 after an error, or if 
 	d.cluster.addTargetsTo(flags)
 	d.local.AddTo(flags)
 	flags.StringVarP(&d.file, "filename", "f", "", "file with the DeployItem, in YAML or JSON; - for standard input")
-	flags.StringVar(&d.pluginDir, "plugin-dir", settings.PluginDir,
+	flags.StringVar(&d.pluginDir, "plugin-dir", settings.PluginDir(),
 		"directory with the plugins of the host")
 	d.local.AddAttachTo(flags)
 	flags.DurationVar(&d.timeout, "timeout", 5*time.Minute, "maximum time to wait")

@@ -45,7 +45,7 @@ plugins by itself if their entries in its configuration have an image.`,
 			return cli.PrintText(cmd.OutOrStdout(), fmt.Sprintf("%s is installed as %s\nsha256: %s\n", image, path, sum))
 		},
 	}
-	cmd.Flags().StringVar(&dir, "to", settings.PluginDir, "plugin directory")
+	cmd.Flags().StringVar(&dir, "to", settings.PluginDir(), "plugin directory")
 	cmd.Flags().StringVar(&from.Path, "path", "", "path of the program in the image (default /NAME)")
 	cmd.Flags().StringVar(&from.SHA256, "sha256", "", "required checksum of the program")
 	return cmd

@@ -36,7 +36,7 @@ be executed in place, such as image volumes.`,
 			return errors.Join(errs...)
 		},
 	}
-	cmd.Flags().StringVar(&dir, "to", settings.PluginDir, "plugin directory")
+	cmd.Flags().StringVar(&dir, "to", settings.PluginDir(), "plugin directory")
 	return cmd
 }
 

@@ -35,7 +35,7 @@ on its status page.`,
 	}
 	output := cli.AddOutput(cmd.Flags(), cli.FormatWide, cli.FormatYAML)
 	flags.AddTo(cmd.Flags())
-	cmd.Flags().StringVar(&pluginDir, "plugin-dir", settings.PluginDir, "directory with the plugins")
+	cmd.Flags().StringVar(&pluginDir, "plugin-dir", settings.PluginDir(), "directory with the plugins")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		list, err := listPlugins(cmd, flags, pluginDir)
 		if err != nil {

@@ -19,8 +19,24 @@ import (
 // PodNameVariable is the environment variable with the name of the host's pod.
 const PodNameVariable = "MY_POD_NAME"
 
-// PluginDir is the plugin directory of container images.
-const PluginDir = "/plugins"
+// PluginDir is the plugin directory of container images, or else the one beside the program, as in the archives of a
+// release.
+func PluginDir() string {
+	const ofImages = "/plugins"
+	program, err := os.Executable()
+	if err != nil || isDir(ofImages) {
+		return ofImages
+	}
+	if beside := filepath.Join(filepath.Dir(program), "plugins"); isDir(beside) {
+		return beside
+	}
+	return ofImages
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
 
 // DefaultIdentity is the name of the pod or of the machine.
 func DefaultIdentity() string {

@@ -1,6 +1,8 @@
 package settings
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -62,5 +64,25 @@ func TestIdentity(t *testing.T) {
 	t.Setenv("MY_POD_NAME", "")
 	if DefaultIdentity() == "" {
 		t.Error("a host has an identity outside of a pod, too")
+	}
+}
+
+// Rule (operators-guide.md#plugins): The default plugin directory is `/plugins`, or without it the directory `plugins`
+// beside the program.
+func TestPluginDir(t *testing.T) {
+	t.Parallel()
+	program, err := os.Executable()
+	if err != nil || isDir("/plugins") {
+		t.Skip("there is a plugin directory already")
+	}
+	if got := PluginDir(); got != "/plugins" {
+		t.Errorf("without any: found %s", got)
+	}
+	beside := filepath.Join(filepath.Dir(program), "plugins")
+	if err := os.Mkdir(beside, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if got := PluginDir(); got != beside {
+		t.Errorf("expected %s, but found %s", beside, got)
 	}
 }
