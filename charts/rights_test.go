@@ -180,7 +180,7 @@ func TestLeastRights(t *testing.T) {
 		},
 		"DeployItems elsewhere": {
 			reason: "the rights are those of the kubeconfig", values: "landscaperCluster: {kubeconfig: k}", account: "pergola",
-			without: []string{"deployitems", "secrets", "events"}, with: []string{"leases", "serviceaccounts/token"},
+			without: []string{"deployitems", "secrets"}, with: []string{"leases", "serviceaccounts/token", "events"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/pergola-deploy/pergola/host/internal/collect"
@@ -62,7 +63,9 @@ func run(ctx context.Context, l *launch) (err error) {
 	if err != nil {
 		return err
 	}
-	h := &host{launch: l, replicas: replicas, deployItems: &deployItems{}, telemetry: newTelemetry()}
+	h := &host{
+		launch: l, replicas: replicas, deployItems: &deployItems{}, telemetry: newTelemetry(), watches: newWatches(),
+	}
 	if err := h.setUp(ctx, cluster, podCluster); err != nil {
 		return errors.Join(err, h.discard(ctx))
 	}
@@ -81,6 +84,8 @@ type host struct {
 	httpHooks   *httphook.Registrations
 	extras      extras
 	telemetry   hostTelemetry
+	watches     *watches
+	pod         podEvents
 	stopping    atomic.Bool
 }
 
@@ -99,9 +104,13 @@ type extras struct {
 // setUp creates all parts of the host, and starts none.
 func (h *host) setUp(ctx context.Context, cluster, podCluster *rest.Config) error {
 	var err error
-	h.manager, h.items, err = newManager(cluster, h.settings.Timeouts.Shutdown.Duration+lastWrites, h.log)
+	h.manager, h.items, err = newManager(cluster, h.settings.Timeouts.Shutdown.Duration+lastWrites, h.watches, h.log)
 	if err != nil {
 		return err
+	}
+	h.pod.self, h.pod.log = ownPod(), h.log
+	if h.pod.client, err = client.New(podCluster, client.Options{Scheme: h.manager.GetScheme()}); err != nil {
+		return fmt.Errorf("connect to the cluster of the pods: %w", err)
 	}
 	selectors, errs := selector.Compile(h.settings.TargetSelectors, nil)
 	if len(errs) > 0 {
@@ -139,7 +148,7 @@ func (h *host) setUp(ctx context.Context, cluster, podCluster *rest.Config) erro
 	if err := errors.Join(h.collectLeftovers(), h.add(h.deployItems.Controller)); err != nil {
 		return err
 	}
-	return h.measure(ctx, podCluster)
+	return h.measure(ctx)
 }
 
 func (h *host) controllerOptions(selectors selector.Selectors) controller.Options {
@@ -271,6 +280,7 @@ func (h *host) run(ctx context.Context) error {
 	replicasCtx, endReplicas := context.WithCancel(context.WithoutCancel(ctx))
 	pluginsEnded, replicasEnded := make(chan error, 1), make(chan error, 1)
 	go func() { pluginsEnded <- h.plugins.Run(pluginsCtx) }()
+	go h.pod.run(ctx, h.ready)
 	go func() {
 		defer stop()
 		replicasEnded <- h.replicas.run(replicasCtx)
@@ -320,9 +330,13 @@ func (h *host) ready() error {
 	select {
 	case <-h.manager.Elected():
 	default:
-		return errors.New("the host is starting: it has not listed all that it watches; its log says what it may not list")
+		return errors.New("the host is starting: it has not listed all that it watches" + h.watches.problems())
 	}
-	return errors.Join(h.plugins.Ready(), h.deployItems.Ready(), h.httpHooks.Ready(), h.replicas.ready())
+	listing := h.deployItems.Ready()
+	if listing != nil {
+		listing = fmt.Errorf("%w%s", listing, h.watches.problems())
+	}
+	return errors.Join(h.plugins.Ready(), listing, h.httpHooks.Ready(), h.replicas.ready())
 }
 
 func newLogger(settings config.Log) (*slog.Logger, slog.Level, error) {

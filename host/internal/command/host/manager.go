@@ -49,7 +49,7 @@ const lastWrites = 5 * time.Second
 // newManager returns a manager and the source of its DeployItems. drain bounds running calls after the end. The cache
 // has Targets, Contexts, DeployerRegistrations, slim DeployItems, and the metadata of Secrets and ConfigMaps.
 func newManager(
-	cluster *rest.Config, drain time.Duration, log *slog.Logger,
+	cluster *rest.Config, drain time.Duration, follow *watches, log *slog.Logger,
 ) (manager.Manager, *itemcache.Source, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
@@ -66,7 +66,7 @@ func newManager(
 		GracefulShutdownTimeout: &drain,
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
-			NewInformer:      source.NewInformer,
+			NewInformer:      follow.following(source.NewInformer),
 		},
 		Client: client.Options{
 			// The Go types match the definitions: a check for unknown fields costs the API server a second decoding.

@@ -240,13 +240,9 @@ func (f everywhere) Start(ctx context.Context) error { return f(ctx) }
 func (everywhere) NeedLeaderElection() bool { return false }
 
 // measureAutoscalers logs and measures the HorizontalPodAutoscalers in the namespace of the host's pods.
-func (r *replicas) measureAutoscalers(mgr manager.Manager, podCluster *rest.Config, self pod) error {
+func (r *replicas) measureAutoscalers(mgr manager.Manager, reader client.Reader, self pod) error {
 	if self.namespace == "" {
 		return nil
-	}
-	reader, err := client.New(podCluster, client.Options{Scheme: mgr.GetScheme()})
-	if err != nil {
-		return fmt.Errorf("connect to the cluster of the pods: %w", err)
 	}
 	statistics := telemetry.NewHPAStatistics(
 		telemetry.HPAOptions{Reader: reader, Namespace: self.namespace, Elected: r.elected, Log: r.log},

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -37,9 +36,9 @@ func (t *hostTelemetry) stream() *telemetry.Stream {
 }
 
 // measure registers the metrics, and listens on all addresses of the host.
-func (h *host) measure(ctx context.Context, podCluster *rest.Config) error {
+func (h *host) measure(ctx context.Context) error {
 	err := errors.Join(
-		h.replicas.measureAutoscalers(h.manager, podCluster, ownPod()),
+		h.replicas.measureAutoscalers(h.manager, h.pod.client, h.pod.self),
 		metrics.Registry.Register(telemetry.NewPluginCollector(h.plugins.Status)),
 		metrics.Registry.Register(telemetry.NewWorkerCollector(h.deployItems.Workers)),
 		metrics.Registry.Register(telemetry.NewUnservedGauge(h.deployItems.Unserved)),
@@ -117,7 +116,7 @@ func (h *host) serveStatusPage(ctx context.Context) error {
 	if h.settings.StatusPage.ListenAddress == "" {
 		return nil
 	}
-	self := ownPod()
+	self := h.pod.self
 	sources := statuspage.Sources{
 		Host: statuspage.Host{
 			Identity: h.settings.Identity, Version: h.version, Pod: self.name, Namespace: self.namespace,
