@@ -12,6 +12,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/command/terminal"
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -25,6 +26,8 @@ type Evidence struct {
 	Locks []v1alpha1.SyncObject
 	// Events of the item, in any order.
 	Events []eventsv1.Event
+	// Hosts of the cluster; nil if they may not be read.
+	Hosts *lock.Hosts
 	// Unread has the errors of failed reads.
 	Unread error
 	// Now is the time of the reads.
@@ -109,7 +112,8 @@ func (d *description) job() {
 		d.field("", "since: "+d.ago(&c.LastUpdateTime))
 	}
 	if next, ok := contract.PlannedTry(item); ok && !isPaused(item) {
-		d.field("Next try", fmt.Sprintf("number %d, %s", next.Number, d.ago(&v1alpha1.Time{Time: next.At})))
+		at := until(next.At, d.Now) + " (" + next.At.Format(time.RFC3339) + ")"
+		d.field("Next try", fmt.Sprintf("number %d, %s", next.Number, at))
 	} else if _, known := contract.KnownTry(item); known && !ok {
 		d.field("Next try", "none, because retries are switched off")
 	}
@@ -120,6 +124,7 @@ func (d *description) job() {
 	if state == jobSet || state == jobNone || contract.Unserved(item) != "" {
 		d.field("Note", Message(item))
 	}
+	d.field("Host", Hostless(item, d.Hosts, d.Now))
 }
 
 func (d *description) lastError(last *v1alpha1.Error) {
@@ -201,59 +206,10 @@ func (d *description) table(title string, header []string, rows []terminal.Row) 
 	}
 }
 
-// ago formats a time and its distance from now; "" for no time.
+// ago formats a time in the past and its distance from now; "" for no time. By another clock it may be in the future.
 func (d *description) ago(at *v1alpha1.Time) string {
 	if at.IsZero() {
 		return ""
 	}
-	stamp := " (" + at.UTC().Format(time.RFC3339) + ")"
-	if distance := at.Sub(d.Now); distance > 0 {
-		return "in " + duration.HumanDuration(distance) + stamp
-	}
-	return Ago(at.Time, d.Now) + " ago" + stamp
-}
-
-// leaveBehind is the advice to end a deletion without the objects.
-const leaveBehind = "delete the item without its objects: annotate it with " +
-	v1alpha1.DeleteWithoutUninstallAnnotation + "=true"
-
-// Advice returns the advice about the last error of an item, beside its message; "" for none.
-func Advice(item *v1alpha1.DeployItem) string {
-	last, deleted := item.Status.LastError, item.DeletionTimestamp != nil
-	switch {
-	case last == nil || item.Status.Phase == v1alpha1.DeployItemPhaseSucceeded:
-		return ""
-	case !contract.Finished(item):
-		return "nothing: the job tries again until its timeout"
-	case contract.FailedForMissingReference(item) && deleted:
-		return "create the missing object, and the deletion goes on by itself; or " + leaveBehind
-	case contract.FailedForMissingReference(item):
-		return "create the missing object; then a host with --standalone starts a new job, otherwise use items trigger"
-	case deleted:
-		return adviceFor(last) + "; or " + leaveBehind
-	default:
-		return adviceFor(last)
-	}
-}
-
-// adviceFor returns the advice about the error of a failed job.
-func adviceFor(e *v1alpha1.Error) string {
-	has := func(code v1alpha1.ErrorCode) bool { return slices.Contains(e.Codes, code) }
-	switch {
-	case e.Reason == contract.ReasonPluginCrashed:
-		return "look into the log of the host for the last output of the plugin; a new job tries again"
-	case has(v1alpha1.ErrorConfigurationProblem):
-		return "correct the fields in the message; " +
-			"a change of the item starts a new job with Pergola or Landscaper, otherwise use items trigger"
-	case has(v1alpha1.ErrorUnauthorized):
-		return "correct the credentials in the message, or grant them the missing rights, " +
-			"then start a new job with items trigger"
-	case has(v1alpha1.ErrorTimeout):
-		return "look at the objects with items tree; if they only need more time, raise spec.timeout; " +
-			"then start a new job with items trigger"
-	case has(v1alpha1.ErrorInternalProblem):
-		return "look into the log of the host; items trigger starts a new job"
-	default:
-		return "fix the problem in the message, then start a new job with items trigger"
-	}
+	return Ago(at.Time, d.Now) + " ago (" + at.UTC().Format(time.RFC3339) + ")"
 }

@@ -111,6 +111,12 @@ func TestAdvice(t *testing.T) {
 	failed := func(codes ...v1alpha1.ErrorCode) *v1alpha1.DeployItem {
 		return after(underWay, fails(failure(codes...), time.Minute))
 	}
+	because := func(reason, message string) contract.Error {
+		return contract.Error{Operation: "Apply", Reason: reason, Message: message}
+	}
+	const denied = `secrets "a" is forbidden: User "system:serviceaccount:a:b" cannot get resource "secrets" ` +
+		`in API group "" in the namespace "shop"`
+	const goesOn = "; the job tries again by itself until its timeout"
 	for _, tc := range []struct {
 		reason string
 		item   *v1alpha1.DeployItem
@@ -118,7 +124,20 @@ func TestAdvice(t *testing.T) {
 	}{
 		{"all is well", after(succeeded), ""},
 		{"nothing has gone wrong yet", after(underWay), ""},
-		{"the host does what is to be done", after(underWay, retries(failure(), time.Minute)), "tries again"},
+		{"it passes", after(underWay, retries(because("TargetBusy", "m"), time.Minute)), "nothing" + goesOn},
+		{"it has not passed", after(underWay, fails(because("TargetBusy", "m"), time.Minute)), "has passed; then start"},
+		{"no retry heals it", after(underWay, retries(failure(), time.Minute)), "fix the problem in the message" + goesOn},
+		{
+			"no Secret", after(underWay, retries(because(contract.ReasonSecretNotFound, "m"), time.Minute)),
+			"create the missing object, or correct its name" + goesOn,
+		},
+		{
+			"no right", after(underWay, retries(because("TargetError", denied), time.Minute)),
+			`a RoleBinding of it to the ServiceAccount "a/b"` + goesOn,
+		},
+		{"no right for good", after(underWay, fails(because("HostError", denied), time.Minute)), "then start a new job"},
+		{"no host", after(underWay, fails(because(contract.ReasonPickupTimeout, "m"), time.Minute)), "that a host runs"},
+		{"a next try", newItem(slices.Concat(underWay[:2], []step{retried})...), "the next try comes by itself"},
 		{"the user's fault", after(broken), "correct the fields in the message"},
 		{"credentials", failed(v1alpha1.ErrorUnauthorized), "rights"},
 		{"too slow", failed(v1alpha1.ErrorTimeout), "items tree"},

@@ -93,7 +93,7 @@ func notes(item *v1alpha1.DeployItem, now time.Time) []string {
 		all = append(all, fmt.Sprintf("generation %d is not taken up yet", item.Generation))
 	}
 	if next, ok := contract.PlannedTry(item); ok && !isPaused(item) {
-		all = append(all, fmt.Sprintf("try %d in %s", next.Number, duration.HumanDuration(max(0, next.At.Sub(now)))))
+		all = append(all, fmt.Sprintf("try %d %s", next.Number, until(next.At, now)))
 	}
 	return all
 }
@@ -186,6 +186,14 @@ func Ago(at, now time.Time) string {
 		return ""
 	}
 	return duration.HumanDuration(max(0, now.Sub(at)))
+}
+
+// until formats the time until at in few characters.
+func until(at, now time.Time) string {
+	if !at.After(now) {
+		return "now"
+	}
+	return "in " + duration.HumanDuration(at.Sub(now))
 }
 
 // WithoutSecrets returns an item without its configuration, including the last applied configuration.

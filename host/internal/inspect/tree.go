@@ -240,7 +240,7 @@ func (n *Node) write(out *strings.Builder, palette terminal.Palette, first, rest
 	message, more, _ := strings.Cut(strings.TrimSpace(n.Message), "\n")
 	state := palette.Paint(colourOf(n.Status), text.Printable(n.Status))
 	message = text.Printable(strings.TrimSpace(message))
-	fmt.Fprintln(out, strings.TrimSpace(first+text.Printable(title)+"  "+state+"  "+message))
+	fmt.Fprintln(out, strings.TrimRight(first+text.Printable(title)+"  "+state+"  "+message, " "))
 	if len(n.Children) > 0 {
 		out.WriteString(terminal.Indented(rest+"│     ", more))
 	} else {

@@ -112,6 +112,13 @@ func TestTree(t *testing.T) {
 ├─ Deployment shop/web  InProgress  Available: 1/2
 │  └─ ReplicaSet  Unknown  replicasets is forbidden: no
 ├─ Secret shop/token  Ready` + replaced},
+		{reason: "the last one has others below it", status: `{"managedResources":[
+			{"apiVersion":"apps/v1","kind":"Deployment","namespace":"shop","name":"web"}]}`, target: everything, want: `
+└─ Deployment shop/web  InProgress  Available: 1/2
+   └─ ReplicaSet shop/web-new  InProgress  Available: 1/2
+      ├─ Pod shop/web-new-0  Ready
+      └─ Pod shop/web-new-1  InProgress  container main: ImagePullBackOff: no shop:v1\x1b[31m
+               not found; Pod is in the Pending phase`},
 		{reason: "no Target", status: objects, want: "└─ Objects  Unknown  there is none"},
 		{
 			reason: "a deployer without objects",

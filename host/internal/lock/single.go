@@ -159,6 +159,7 @@ func (s *Single) try(ctx context.Context) error {
 				"locking on)", errOther, holder, singleNamespace, s.name)
 		}
 	}
+	metav1.SetMetaDataLabel(&lease.ObjectMeta, labelGroup, groupLabel(lease.Name)) // for FindHosts
 	lease.Spec = coordinationv1.LeaseSpec{
 		HolderIdentity:       &s.process,
 		LeaseDurationSeconds: ptr.To(int32(s.duration.Seconds())),

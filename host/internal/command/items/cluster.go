@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
+	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -141,6 +143,15 @@ func (c *userCluster) deployItem(ctx context.Context, name string) (*v1alpha1.De
 		return nil, fmt.Errorf("read DeployItem %q: %w", c.namespace+"/"+name, err)
 	}
 	return item, nil
+}
+
+// findHosts returns the hosts of the cluster; nil if the user may not read their Leases.
+func (c *userCluster) findHosts(ctx context.Context) *lock.Hosts {
+	hosts, err := lock.FindHosts(ctx, c, time.Now())
+	if err != nil {
+		return nil
+	}
+	return &hosts
 }
 
 // noItemError reports a missing item.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
@@ -50,6 +52,11 @@ func newShop(t *testing.T) *shop {
 	s.create(namespace)
 	s.namespace = namespace.Name
 	s.kubeconfig = s.as("")
+	host := &coordinationv1.Lease{ObjectMeta: s.named("pergola-0"), Spec: coordinationv1.LeaseSpec{
+		HolderIdentity: ptr.To("pergola-0"), RenewTime: ptr.To(metav1.NowMicro()), LeaseDurationSeconds: ptr.To(int32(3600)),
+	}}
+	host.Labels = map[string]string{"host.pergola.dev/group": "shop"}
+	s.create(host)
 	return s
 }
 

@@ -48,7 +48,7 @@ serviceaccounts/token if it has a ServiceAccount.`,
 
 // evidenceOf reads the details of an item.
 func (c *userCluster) evidenceOf(ctx context.Context, item *v1alpha1.DeployItem) inspect.Evidence {
-	e := inspect.Evidence{Item: item, Now: time.Now()}
+	e := inspect.Evidence{Item: item}
 	_, e.TargetErr = c.resolver().Target(ctx, item)
 	locks, events := &v1alpha1.SyncObjectList{}, &eventsv1.EventList{}
 	there, regarding := client.InNamespace(item.Namespace), client.MatchingFields{"regarding.uid": string(item.UID)}
@@ -58,6 +58,6 @@ func (c *userCluster) evidenceOf(ctx context.Context, item *v1alpha1.DeployItem)
 	if err := c.List(ctx, events, there, regarding); err != nil {
 		e.Unread = errors.Join(e.Unread, fmt.Errorf("list events: %w", err))
 	}
-	e.Locks, e.Events = locks.Items, events.Items
+	e.Locks, e.Events, e.Hosts, e.Now = locks.Items, events.Items, c.findHosts(ctx), time.Now()
 	return e
 }

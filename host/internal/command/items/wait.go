@@ -16,6 +16,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
 	"github.com/pergola-deploy/pergola/host/internal/inspect"
+	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -72,6 +73,8 @@ type waiter struct {
 	// allNamespaces: items of other namespaces than that of the cluster may be among them.
 	allNamespaces bool
 	items         []*awaited
+	// hosts are those at the begin of the wait, and then those after its timeout; nil if they may not be read.
+	hosts *lock.Hosts
 }
 
 // where are the options for a list of the items.
@@ -105,6 +108,8 @@ type awaited struct {
 	// uid is empty before the first sight of the item.
 	uid     types.UID
 	verdict inspect.Verdict
+	// last is the item as seen last; nil before that.
+	last *v1alpha1.DeployItem
 }
 
 func (a *awaited) decided() bool { return a.verdict.Reached || a.verdict.Failed != "" }
@@ -114,6 +119,7 @@ func (w *waiter) wait(ctx context.Context) error {
 	ctx, cancel := watchtools.ContextWithOptionalTimeout(ctx, w.timeout)
 	defer cancel()
 	options := w.where()
+	w.hosts = w.findHosts(ctx)
 	if len(w.items) == 1 {
 		options = append(options, client.MatchingFields{"metadata.name": w.items[0].key.Name})
 	}
@@ -135,7 +141,24 @@ func (w *waiter) wait(ctx context.Context) error {
 	if err != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
 	}
+	if err != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hostsTimeout)
+		defer cancel()
+		w.hosts = w.findHosts(ctx)
+	}
 	return w.conclude()
+}
+
+// hostsTimeout bounds the read of the hosts after a wait.
+const hostsTimeout = 5 * time.Second
+
+// waitingFor returns the reason for the wait for an item, and that no host is running for it.
+func (w *waiter) waitingFor(a *awaited) string {
+	waiting := text.Printable(a.verdict.Waiting)
+	if hostless := inspect.Hostless(a.last, w.hosts, time.Now()); hostless != "" {
+		waiting += "; " + text.Printable(hostless)
+	}
+	return waiting
 }
 
 // see judges an item, nil after its deletion, and prints changes of its state. A new item of the same name is another
@@ -151,12 +174,16 @@ func (w *waiter) see(a *awaited, item *v1alpha1.DeployItem) {
 	if item != nil && item.UID != a.uid {
 		item = nil
 	}
-	a.verdict = a.goal.Judge(item, time.Now())
+	a.last, a.verdict = item, a.goal.Judge(item, time.Now())
 	if !seen && item == nil && a.verdict.Failed != "" {
 		a.verdict.Failed = "there is no such DeployItem"
 	}
 	if waiting := a.verdict.Waiting; waiting != "" && waiting != before {
-		_ = cli.PrintText(w.stderr, w.nameOf(a.key)+": "+text.Printable(waiting)+"\n") // the wait goes on without this line
+		line := text.Printable(waiting)
+		if before == "" { // later ones may have started since
+			line = w.waitingFor(a)
+		}
+		_ = cli.PrintText(w.stderr, w.nameOf(a.key)+": "+line+"\n") // the wait goes on without this line
 	}
 }
 
@@ -179,7 +206,7 @@ func (w *waiter) conclude() error {
 				code = cli.ExitTimeout
 			}
 			errs = append(errs, fmt.Errorf("%s is not %s within --timeout; last: %s",
-				name, a.goal, text.Printable(a.verdict.Waiting)))
+				name, a.goal, w.waitingFor(a)))
 		}
 	}
 	if len(errs) == 0 {

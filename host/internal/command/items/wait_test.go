@@ -1,9 +1,15 @@
 package items
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/host/internal/inspect"
+	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -73,5 +79,25 @@ func TestItemsWaitForDeletions(t *testing.T) {
 	s.remove("other")
 	if out, code, err := down.wait(); code != 0 || !strings.HasSuffix(out, "other: deleted\nweb: deleted\n") {
 		t.Errorf("expected both to be gone, but found %d, %v:\n%s", code, err, out)
+	}
+}
+
+// TestWaitWithoutHost: a wait says at its begin and after its timeout that no host is running, and not in between, when
+// one may have been started.
+func TestWaitWithoutHost(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	item := &v1alpha1.DeployItem{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "uid", Generation: 1}}
+	a := &awaited{key: client.ObjectKey{Name: "web"}, goal: inspect.Succeeded}
+	w := &waiter{userCluster: &userCluster{}, stderr: &out, items: []*awaited{a}, hosts: &lock.Hosts{}}
+	w.see(a, item)
+	item = item.DeepCopy()
+	setJob("job-1")(item)
+	w.see(a, item)
+	const begin, between = "web: waits for a job for its generation 1; no host is running: ",
+		"\nweb: no phase yet: the job is not picked up yet\n"
+	if err := w.conclude(); !strings.HasPrefix(out.String(), begin) || !strings.HasSuffix(out.String(), between) ||
+		!strings.Contains(err.Error(), "not picked up yet; no host is running: ") {
+		t.Errorf("found %v after %s", err, out.String())
 	}
 }
