@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
+	"github.com/pergola-deploy/pergola/host/internal/command/diffreport"
 	"github.com/pergola-deploy/pergola/host/internal/command/local"
 	"github.com/pergola-deploy/pergola/host/internal/command/settings"
 	"github.com/pergola-deploy/pergola/host/internal/move"
@@ -75,12 +76,12 @@ The exit code is 0 without changes, 1 with changes, and 2 after an error, or if 
 			return err
 		}
 		out := cmd.OutOrStdout()
-		text := func(bool) string { return report.text(cli.PaletteFor(colour.Value, out)) }
+		text := func(bool) string { return report.Text(cli.PaletteFor(colour.Value, out)) }
 		err = cli.Print(out, output.Value, report, text)
 		if err != nil {
 			return err
 		}
-		return report.verdict()
+		return report.Verdict()
 	}
 	return cmd
 }
@@ -100,7 +101,7 @@ func oneOfItemAndFile(args []string, file string) error {
 }
 
 // run prepares the comparison within the timeout.
-func (d *comparison) run(cmd *cobra.Command, name string) (_ *diffReport, err error) {
+func (d *comparison) run(cmd *cobra.Command, name string) (_ *diffreport.Report, err error) {
 	ctx, cancel := context.WithTimeoutCause(cmd.Context(), d.timeout,
 		fmt.Errorf("the timeout of %s has passed; raise it with --timeout", d.timeout))
 	defer cancel()
@@ -134,7 +135,7 @@ func (d *comparison) run(cmd *cobra.Command, name string) (_ *diffReport, err er
 // compare compares by a call of the plugin for an item.
 func compare(
 	ctx context.Context, resolver *target.Resolver, item *v1alpha1.DeployItem, options plugin.Options,
-) (_ *diffReport, err error) {
+) (_ *diffreport.Report, err error) {
 	call, err := callFor(ctx, resolver, item)
 	if err != nil {
 		return nil, err
@@ -158,7 +159,7 @@ func compare(
 	for _, reason := range found.Errors {
 		err = errors.Join(err, fmt.Errorf("plugin %q: %s", p.Name(), text.Printable(local.ErrorText(reason))))
 	}
-	return newDiffReport(item, found.Changes), err
+	return diffreport.New(item, found.Changes), err
 }
 
 // item returns the item of the cluster, or the item of the file as applied to the cluster.

@@ -1,4 +1,4 @@
-package items
+package diffreport
 
 import (
 	"encoding/json"
@@ -21,7 +21,7 @@ func TestDiffText(t *testing.T) {
 	const settings = `{"apiVersion":"v1","kind":"ConfigMap",` +
 		`"data":{"a":"%s","b":"2","c":"3","d":"4","colour":"green","n":%s,"text":"one\n%s\n"}}`
 	item := &v1alpha1.DeployItem{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
-	report := newDiffReport(item, []sdk.Change{
+	report := New(item, []sdk.Change{
 		{
 			Object: "Namespace shop", Action: sdk.ActionCreate,
 			After: document(`{"kind":"Namespace","metadata":{"name":"shop"}}`),
@@ -46,14 +46,14 @@ func TestDiffText(t *testing.T) {
 			Before: document(`{"a":1}`), After: document(`{"a":1}`),
 		},
 	})
-	commandtest.ExpectGolden(t, "diff.golden.txt", report.text(cli.PaletteFor(cli.ColourNever, nil)))
-	commandtest.ExpectGolden(t, "diff-colour.golden.txt", report.text(cli.PaletteFor(cli.ColourAlways, nil)))
+	commandtest.ExpectGolden(t, "diff.golden.txt", report.Text(cli.PaletteFor(cli.ColourNever, nil)))
+	commandtest.ExpectGolden(t, "diff-colour.golden.txt", report.Text(cli.PaletteFor(cli.ColourAlways, nil)))
 	var asYAML strings.Builder
 	if err := cli.PrintYAML(&asYAML, report); err != nil {
 		t.Fatal(err)
 	}
 	commandtest.ExpectGolden(t, "diff.golden.yaml", asYAML.String())
-	if code := cli.Code(report.verdict()); code != cli.ExitFailure {
+	if code := cli.Code(report.Verdict()); code != cli.ExitFailure {
 		t.Errorf("expected the exit code %d, but found %d", cli.ExitFailure, code)
 	}
 }

@@ -1,4 +1,5 @@
-package items
+// Package diffreport shows the changes of a job: as text, as a document, and as an exit code.
+package diffreport
 
 import (
 	"encoding/json"
@@ -15,15 +16,15 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// diffReport has the changes of a job.
-type diffReport struct {
+// Report has the changes of a job.
+type Report struct {
 	// DeployItem is the namespace and the name of the item.
-	DeployItem string       `json:"deployItem"`
-	Changes    []diffChange `json:"changes"`
+	DeployItem string   `json:"deployItem"`
+	Changes    []Change `json:"changes"`
 }
 
-// diffChange is the change of one object.
-type diffChange struct {
+// Change is the change of one object; see sdk.Change.
+type Change struct {
 	Object string          `json:"object"`
 	Action sdk.Action      `json:"action"`
 	Before json.RawMessage `json:"before,omitempty"`
@@ -31,15 +32,16 @@ type diffChange struct {
 	Note   string          `json:"note,omitempty"`
 }
 
-func newDiffReport(item *v1alpha1.DeployItem, changes []sdk.Change) *diffReport {
-	r := &diffReport{DeployItem: item.Namespace + "/" + item.Name, Changes: []diffChange{}}
+// New returns the report on an item.
+func New(item *v1alpha1.DeployItem, changes []sdk.Change) *Report {
+	r := &Report{DeployItem: item.Namespace + "/" + item.Name, Changes: []Change{}}
 	for _, c := range changes {
-		r.Changes = append(r.Changes, diffChange(c))
+		r.Changes = append(r.Changes, Change(c))
 	}
 	return r
 }
 
-func (r *diffReport) count(action sdk.Action) int {
+func (r *Report) count(action sdk.Action) int {
 	n := 0
 	for _, c := range r.Changes {
 		if c.Action == action {
@@ -49,8 +51,8 @@ func (r *diffReport) count(action sdk.Action) int {
 	return n
 }
 
-// verdict returns the exit code.
-func (r *diffReport) verdict() error {
+// Verdict returns the exit code: cli.ExitNo for changes, and that of cli.Failing for a job that would fail.
+func (r *Report) Verdict() error {
 	switch {
 	case r.count(sdk.ActionFail) > 0:
 		return cli.Failing(fmt.Errorf("a job of the DeployItem %q would fail", r.DeployItem))
@@ -61,8 +63,8 @@ func (r *diffReport) verdict() error {
 	}
 }
 
-// text formats a report for a terminal.
-func (r *diffReport) text(palette terminal.Palette) string {
+// Text formats a report for a terminal.
+func (r *Report) Text(palette terminal.Palette) string {
 	var out strings.Builder
 	for _, c := range r.Changes {
 		mark, note := markOf[c.Action], strings.TrimSpace(c.Note)
@@ -80,7 +82,7 @@ func (r *diffReport) text(palette terminal.Palette) string {
 }
 
 // summary returns the last line. Rare actions are omitted if there are none.
-func (r *diffReport) summary() string {
+func (r *Report) summary() string {
 	if len(r.Changes) == 0 {
 		return "Nothing to change."
 	}
@@ -107,7 +109,7 @@ var colourOf = map[string]terminal.Colour{
 }
 
 // lines returns the differences as a unified diff.
-func (c *diffChange) lines() []string {
+func (c *Change) lines() []string {
 	if c.Action == sdk.ActionKeep || c.Action == sdk.ActionFail && c.After == nil {
 		return nil // the object stays unchanged
 	}
