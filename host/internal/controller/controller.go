@@ -101,7 +101,7 @@ func newController(mgr manager.Manager, plugins intake.Plugins, options Options)
 	}
 	c.rules = rules(options, c.clock)
 	c.targets = target.NewResolver(mgr.GetCache(), mgr.GetAPIReader(), target.Options{
-		Tokens: mgr.GetClient(), Cluster: mgr.GetConfig(),
+		Tokens: mgr.GetClient(), User: target.UserOf(mgr.GetClient()), Cluster: mgr.GetConfig(),
 		ServiceAccount: options.TargetServiceAccount, DefaultContext: options.Standalone,
 		Keeps: options.Keeper != nil,
 	})

@@ -25,6 +25,8 @@ type HostClusterOptions struct {
 	ServiceAccount types.NamespacedName
 	// Tokens are issued by the host cluster. Its user needs the right to create serviceaccounts/token.
 	Tokens client.SubResourceClientConstructor
+	// User returns the name of that user, for messages; empty if it is not known. See UserOf.
+	User func(context.Context) string
 	// Cluster is how the host itself reaches the host cluster. None of its credentials is handed over. It must not
 	// change.
 	Cluster *rest.Config
@@ -48,7 +50,7 @@ type HostCluster struct {
 func NewHostCluster(o HostClusterOptions) *HostCluster {
 	return &HostCluster{options: o, kubeconfigs: kubeconfigs{
 		login:     login{serviceAccount: o.ServiceAccount.Name, expiration: int64(hostTokenLife / time.Second)},
-		namespace: o.ServiceAccount.Namespace, tokens: o.Tokens, own: o.Cluster, clock: o.Clock,
+		namespace: o.ServiceAccount.Namespace, tokens: o.Tokens, user: o.User, own: o.Cluster, clock: o.Clock,
 		name: "host", defaultNamespace: o.ServiceAccount.Namespace,
 		use: func(life time.Duration) time.Duration { return life / 2 },
 	}}
@@ -64,7 +66,8 @@ func (h *HostCluster) Get(ctx context.Context) (*sdk.HostCluster, error) {
 	kubeconfig, err := h.kubeconfigs.get(ctx)
 	if err != nil {
 		named := "plugins." + h.options.Plugin + ".hostCluster.serviceAccount of the host configuration"
-		if _, message := h.kubeconfigs.refusal(err, named, "correct "+named); message != "" {
+		const grant = "a RoleBinding there for this user, such as container-token of docs/container-rights.yaml"
+		if _, message := h.kubeconfigs.refusal(ctx, err, named, "correct "+named, grant); message != "" {
 			err = fmt.Errorf("%s: %w", message, err)
 		}
 		return nil, fmt.Errorf("give the plugin %q access to the host cluster: %w", h.options.Plugin, err)

@@ -38,6 +38,8 @@ type Options struct {
 	// Landscaper cluster, where its user needs the right to create serviceaccounts/token. Without it such Targets are a
 	// configuration problem.
 	Tokens client.SubResourceClientConstructor
+	// User returns the name of the user of Tokens, for messages; empty if it is not known. See UserOf.
+	User func(context.Context) string
 	// Cluster is how the host itself reaches the Landscaper cluster: a selfConfig takes the address, the certificate
 	// authority and the expected name of the API server from it, and none of the credentials. It must not change any
 	// more. Required with Tokens.
@@ -199,7 +201,9 @@ func (r *Resolver) logIn(ctx context.Context, w wanted, k *kubeconfigs) (string,
 	if err == nil {
 		return encode(map[string]any{"kubeconfig": kubeconfig}), nil
 	}
-	reason, message := k.refusal(err, "the Target", "delete deploy items before their namespace")
+	reason, message := k.refusal(ctx, err, "the Target", "delete deploy items before their namespace",
+		"a RoleBinding there for this user, such as pergola-target-tokens of docs/host-configuration.md; the chart has "+
+			"rbac.targetTokenNamespaces")
 	if message == "" {
 		return "", fmt.Errorf("resolve Target %q: %w", w, err)
 	}
@@ -243,7 +247,7 @@ func (r *Resolver) content(w wanted, target *v1alpha1.Target, data *corev1.Secre
 	} else if found != nil {
 		made.login = &kubeconfigs{
 			login: *found, namespace: target.Namespace, name: "target",
-			tokens: r.options.Tokens, own: r.options.Cluster, clock: r.options.Clock,
+			tokens: r.options.Tokens, user: r.options.User, own: r.options.Cluster, clock: r.options.Clock,
 			use: func(life time.Duration) time.Duration { return min(life/tokenUsePart, maxTokenUse) },
 		}
 	}

@@ -39,6 +39,8 @@ type kubeconfigs struct {
 	clock clock.PassiveClock
 	// name of the entries of the kubeconfig, and the namespace in it.
 	name, defaultNamespace string
+	// user returns the name of the user of tokens; empty if it is not known. It may be nil.
+	user func(context.Context) string
 	// use is for how long a token of some life is handed out.
 	use func(life time.Duration) time.Duration
 
@@ -102,11 +104,25 @@ func (k *kubeconfigs) issue(ctx context.Context) (string, error) {
 	return text, nil
 }
 
+// UserOf returns a function for the name of the user of a client; empty if the API server does not tell.
+func UserOf(c client.Writer) func(context.Context) string {
+	return func(ctx context.Context) string {
+		review := &authenticationv1.SelfSubjectReview{}
+		if err := c.Create(ctx, review); err != nil {
+			return ""
+		}
+		return review.Status.UserInfo.Username
+	}
+}
+
 func (k *kubeconfigs) account() string { return k.namespace + "/" + k.serviceAccount }
 
 // refusal explains an error of get: named is the place with the name of the ServiceAccount, ifDeleted the advice if its
-// namespace is being deleted. The message is empty if the error is another one.
-func (k *kubeconfigs) refusal(err error, named, ifDeleted string) (_ Reason, message string) {
+// namespace is being deleted, and grant the source of the missing right. The message is empty if the error is another
+// one.
+func (k *kubeconfigs) refusal(
+	ctx context.Context, err error, named, ifDeleted, grant string,
+) (_ Reason, message string) {
 	switch {
 	case apierrors.IsNotFound(err):
 		return ReasonServiceAccountNotFound,
@@ -115,8 +131,14 @@ func (k *kubeconfigs) refusal(err error, named, ifDeleted string) (_ Reason, mes
 		return ReasonTokenForbidden, fmt.Sprintf("no token can be had for ServiceAccount %q, because its namespace is "+
 			"being deleted; %s", k.account(), ifDeleted)
 	case apierrors.IsForbidden(err):
-		return ReasonTokenForbidden, fmt.Sprintf("the API server refuses the host a token for ServiceAccount %q; "+
-			"the host needs the right to create serviceaccounts/token in namespace %q", k.account(), k.namespace)
+		host := "the host"
+		if k.user != nil {
+			if name := k.user(ctx); name != "" {
+				host = fmt.Sprintf("the host, which is %q,", name)
+			}
+		}
+		return ReasonTokenForbidden, fmt.Sprintf("the API server refuses %s a token for ServiceAccount %q; it needs the "+
+			"right to create serviceaccounts/token in namespace %q, by %s", host, k.account(), k.namespace, grant)
 	default:
 		return "", ""
 	}

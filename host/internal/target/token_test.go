@@ -87,11 +87,13 @@ func TestTargetWithToken(t *testing.T) {
 				reason: ReasonServiceAccountNotFound, asked: asked, requests: 2,
 				err: field + `there is no ServiceAccount "foo/deployer"; create it, or correct the Target`,
 			}},
-		"forbidden": {"The missing right is named.", selfContent,
+		"forbidden": {"The missing right and the account without it are named.", selfContent,
 			failing(apierrors.NewForbidden(accounts, "deployer", nil)), want{
 				reason: ReasonTokenForbidden, asked: asked, requests: 2,
-				err: field + `the API server refuses the host a token for ServiceAccount "foo/deployer"; ` +
-					`the host needs the right to create serviceaccounts/token in namespace "foo"`,
+				err: field + `the API server refuses the host, which is "system:serviceaccount:a:b", a token for ` +
+					`ServiceAccount "foo/deployer"; it needs the right to create serviceaccounts/token in namespace "foo", by a ` +
+					`RoleBinding there for this user, such as pergola-target-tokens of docs/host-configuration.md; the chart has ` +
+					`rbac.targetTokenNamespaces`,
 			}},
 		"failure": {"Any other failure says nothing about the Target.", selfContent,
 			failing(errors.New("connection refused")), want{
@@ -104,6 +106,7 @@ func TestTargetWithToken(t *testing.T) {
 			var o Options
 			if tc.tokens != nil {
 				o.Tokens = tc.tokens
+				o.User = func(context.Context) string { return "system:serviceaccount:a:b" }
 			}
 			target := inlineTarget("1", tc.config)
 			resolved, err := withTokens(t, o, target, target).Target(t.Context(), newItem("my-target"))

@@ -77,7 +77,7 @@ func (h *host) hostClusters(
 		account := p.HostCluster.ServiceAccount
 		granted[name] = target.NewHostCluster(target.HostClusterOptions{
 			Plugin: name, ServiceAccount: types.NamespacedName{Namespace: account.Namespace, Name: account.Name},
-			Tokens: requester, Cluster: podCluster,
+			Tokens: requester, User: target.UserOf(requester), Cluster: podCluster,
 			Installation: installation, Clock: clock.RealClock{},
 		}).Get
 	}
