@@ -22,7 +22,7 @@ import (
 
 func TestLint(t *testing.T) {
 	linter := action.NewLint()
-	linter.Strict, linter.KubeVersion = true, kubeVersion(t, newest)
+	linter.Strict, linter.KubeVersion, linter.Namespace = true, kubeVersion(t, newest), releaseNamespace
 	result := linter.Run([]string{filepath.Join(testenv.Root(), "charts", "pergola")}, nil)
 	for _, message := range result.Messages {
 		if message.Severity > support.InfoSev {

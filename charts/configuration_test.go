@@ -67,6 +67,8 @@ extraObjects:
 	"no locks": "{locking: {enabled: false}}",
 	"a Deployment per plugin": "{deploymentPerPlugin: true, " +
 		"extraPlugins: {roses: {image: {repository: example.org/roses, tag: v1}}}}",
+	"some namespaces": "{standalone: true, namespaces: [shop], " +
+		"locking: {enabled: false}, autoscaling: {enabled: false}}",
 	"DeployItems elsewhere": "landscaperCluster: {kubeconfig: \"{}\"}",
 }
 
@@ -116,6 +118,20 @@ func TestContainerConfiguration(t *testing.T) {
 	}
 }
 
+// A cluster without the policies of the host gets a line about it.
+func TestNoteAboutAdmissionPolicies(t *testing.T) {
+	for at, want := range map[string]bool{"v1.29.0": true, "v1.37.0": false} {
+		files, err := render(t, "", cluster{version: at})
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := files["pergola/templates/NOTES.txt"]
+		if strings.Contains(notes, "This cluster has no ValidatingAdmissionPolicies") != want {
+			t.Errorf("%s: expected a line about policies: %t, but found\n%s", at, want, notes)
+		}
+	}
+}
+
 // The notes name the commands that come next, for what was installed.
 func TestNotes(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -130,6 +146,14 @@ func TestNotes(t *testing.T) {
 		"with a page": {
 			"{deploymentPerPlugin: true, statusPage: {enabled: true, port: 9999}}",
 			[]string{"port-forward deployment/pergola-container 9999"},
+		},
+		"some namespaces": {
+			"namespaces: [shop, tools]",
+			[]string{"It serves the namespaces shop, tools alone", "system:serviceaccount:pergola-system:pergola\n"},
+		},
+		"accounts": {
+			"deploymentPerPlugin: true",
+			[]string{"are other ones than without", "system:serviceaccount:pergola-system:pergola-helm\n"},
 		},
 		"elsewhere": {"landscaperCluster: {kubeconfig: k}", []string{"DeployItems of another cluster"}},
 		"apart": {

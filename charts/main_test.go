@@ -6,17 +6,19 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
-// admin is the administrator of the control plane of this package, and binaries the directory with the programs under
-// test.
+// admin is the administrator of the control plane of this package, with adminConfig, and binaries the directory with
+// the programs under test.
 var (
-	admin    client.Client
-	binaries string
+	admin       client.Client
+	adminConfig *rest.Config
+	binaries    string
 )
 
 // patience bounds how long a command may take, on a machine that may be busy.
@@ -28,6 +30,7 @@ func TestMain(m *testing.M) {
 		if binaries, err = testenv.Binaries(); err != nil {
 			return err
 		}
+		adminConfig = c.Config
 		admin, err = c.Client()
 		return err
 	}))

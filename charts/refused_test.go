@@ -70,6 +70,10 @@ func TestRefused(t *testing.T) {
 			reason: "one of them would be passed over", values: "landscaperCluster: {kubeconfig: k, secretRef: {name: s}}",
 			want: "landscaperCluster: secretRef takes the place",
 		},
+		"tokens of other namespaces": {
+			reason: "Targets there are not the host's", values: "{namespaces: [shop], rbac: {targetTokenNamespaces: [tools]}}",
+			want: "rbac.targetTokenNamespaces: expected namespaces of the host, which are shop, but found tools",
+		},
 		"definitions elsewhere": {
 			reason: "they would be in the wrong cluster", values: "{landscaperCluster: {kubeconfig: k}, crds: {install: true}}",
 			want: "are about the cluster with the DeployItems",

@@ -51,15 +51,15 @@ func ruleKey(r rbacv1.PolicyRule) []string {
 	return slices.Concat(r.APIGroups, r.Resources, r.ResourceNames, r.Verbs)
 }
 
-// documentedRights are the objects of the pages.
-func documentedRights(t *testing.T) objects {
+// documentedRights are the objects of the pages, with a file for the host.
+func documentedRights(t *testing.T, ofHost string) objects {
 	t.Helper()
 	scheme, err := testenv.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := objects{}
-	for _, file := range []string{"docs/host-rights.yaml", testenv.ContainerRights} {
+	for _, file := range []string{ofHost, testenv.ContainerRights} {
 		documents, err := testenv.Objects(file)
 		if err != nil {
 			t.Fatal(err)
@@ -81,11 +81,11 @@ func documentedRights(t *testing.T) objects {
 }
 
 // The chart gives host and container deployer what the pages say that they need, and nothing else.
-// Rule (SECURITY.md#authors-of-items): By default the host may have no tokens for Targets.
+// Rule (SECURITY.md#authors-of-items): By default the host has no right to tokens for Targets.
 func TestRights(t *testing.T) {
 	host := rbacv1.Subject{Kind: "ServiceAccount", Namespace: "pergola-system", Name: "pergola"}
 	container := rbacv1.Subject{Kind: "ServiceAccount", Namespace: "pergola-pods", Name: "container"}
-	want, got := documentedRights(t), mustRender(t, "autoscaling: {enabled: true}", newest)
+	want, got := documentedRights(t, testenv.HostRights), mustRender(t, "autoscaling: {enabled: true}", newest)
 	for name, account := range map[string]rbacv1.Subject{"host": host, "container deployer": container} {
 		wanted := rightsOf(account, want)
 		if len(wanted) == 0 {
@@ -99,6 +99,30 @@ func TestRights(t *testing.T) {
 	wanted := one[*rbacv1.ClusterRole](t, want, "ClusterRole pergola-target-tokens").Rules
 	if diff := cmp.Diff(wanted, rightsOf(host, tokens)["shop"]); diff != "" {
 		t.Errorf("tokens of Targets (-documented +chart):\n%s", diff)
+	}
+}
+
+// A host for some namespaces has rights there alone, but to objects without a namespace.
+// Rule (host-configuration.md#namespaces): The host has no rights to objects in namespaces other than its own.
+func TestRightsInSomeNamespaces(t *testing.T) {
+	host := rbacv1.Subject{Kind: "ServiceAccount", Namespace: releaseNamespace, Name: "pergola"}
+	all := mustRender(t, "namespaces: [shop]", newest)
+	got, want := rightsOf(host, all), rightsOf(host, documentedRights(t, testenv.ScopedHostRights))
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("host (-documented +chart):\n%s", diff)
+	}
+	if found := all.names("ClusterRole"); !slices.Contains(found, "pergola.pergola-system") {
+		t.Errorf("expected rights to objects without a namespace, but found %v", found)
+	}
+	several := mustRender(t, "{namespaces: [shop, tools], rbac: {targetTokenNamespaces: [tools]}}", newest)
+	for _, namespace := range []string{"shop", "tools"} {
+		rules := rightsOf(host, several)[namespace]
+		tokens := slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool {
+			return slices.Contains(r.Resources, "serviceaccounts/token")
+		})
+		if len(rules) == 0 || tokens != (namespace == "tools") {
+			t.Errorf("rights in %s: %v", namespace, rules)
+		}
 	}
 }
 
@@ -177,6 +201,11 @@ func TestLeastRights(t *testing.T) {
 		"the host of the container deployer": {
 			reason: "it acts for the deployer", values: "deploymentPerPlugin: true", account: "pergola-container",
 			with: []string{"serviceaccounts/token"},
+		},
+		"some namespaces without locks": {
+			reason: "a second host is found by a Lease", values: "{standalone: true, namespaces: [shop, b], " +
+				"locking: {enabled: false}, autoscaling: {enabled: false}}", account: "pergola",
+			without: []string{"syncobjects", "pods"}, with: []string{"leases"},
 		},
 		"DeployItems elsewhere": {
 			reason: "the rights are those of the kubeconfig", values: "landscaperCluster: {kubeconfig: k}", account: "pergola",

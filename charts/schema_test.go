@@ -164,7 +164,8 @@ func TestUnknownKeys(t *testing.T) {
 func TestWholeHostConfiguration(t *testing.T) {
 	own := map[string]string{
 		"apiVersion": "", "kind": "", // are always the same
-		"identity": "identity", "targetSelectors": "targetSelectors", "locking": "locking.enabled",
+		"identity": "identity", "namespaces": "namespaces", "targetSelectors": "targetSelectors",
+		"locking":              "locking.enabled",
 		"lockPrefix":           "locking.prefix",
 		"targetServiceAccount": "targetServiceAccount", "statusPage.listenAddress": "statusPage.port",
 		"statusPage.hostNames": "statusPage.hostNames",

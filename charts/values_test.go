@@ -48,6 +48,7 @@ func effects() map[string]effect {
 		"imagePullSecrets": {value: "[{name: registry}]", shows: "imagePullSecrets:"},
 		"standalone":       {value: "false", shows: "--standalone", hides: true},
 		"identity":         {value: "me", shows: "identity: me"},
+		"namespaces":       {value: "[shop]", shows: "namespace: shop"},
 		"targetSelectors":  {value: "[{targets: [{name: a}]}]", shows: "targetSelectors:"},
 		"targetServiceAccount": {
 			with: "{rbac: {targetTokenNamespaces: [shop]}}", value: "deployer", shows: "resourceNames: [deployer]",
@@ -174,8 +175,9 @@ func effects() map[string]effect {
 			value: "[{apiGroups: [serving.knative.dev], resources: [services], verbs: [get, watch]}]",
 			shows: "- serving.knative.dev",
 		},
-		"rbac.aggregate": {value: "false", shows: "aggregate-to-view", hides: true},
-		"crds.install":   {with: "{standalone: false}", value: "true", shows: "kind: CustomResourceDefinition"},
+		"rbac.admissionPolicy": {value: "false", shows: "kind: ValidatingAdmissionPolicy", hides: true},
+		"rbac.aggregate":       {value: "false", shows: "aggregate-to-view", hides: true},
+		"crds.install":         {with: "{standalone: false}", value: "true", shows: "kind: CustomResourceDefinition"},
 		"crds.keep": {
 			with: "{standalone: true, plugins: {container: {enabled: false}}}", value: "false",
 			shows: "helm.sh/resource-policy: keep", hides: true,

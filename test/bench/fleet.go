@@ -60,8 +60,12 @@ func (b *bench) newFleet(ctx context.Context) (*fleet, error) {
 
 // startDeployers starts a host with the real deployers, alone, which need not be ready yet.
 func (f *fleet) startDeployers(ctx context.Context) (*testenv.Host, error) {
+	config, err := f.configure("")
+	if err != nil {
+		return nil, err
+	}
 	host, err := testenv.StartHost(ctx, testenv.HostOptions{
-		Binary: f.binary, Kubeconfig: f.controlPlane.Kubeconfig, PluginDir: f.deployers,
+		Binary: f.binary, Kubeconfig: f.controlPlane.Kubeconfig, PluginDir: f.deployers, Config: config,
 	})
 	if err == nil {
 		f.hosts = append(f.hosts, host)
@@ -78,10 +82,11 @@ func (f *fleet) startCounter(ctx context.Context) (host *testenv.Host, user stri
 
 // startReplica starts a replica with plugins of a directory and a line of HostConfiguration.
 func (f *fleet) startReplica(ctx context.Context, plugins, line string) (host *testenv.Host, user string, err error) {
-	config, user := filepath.Join(f.dir, "host.yaml"), fmt.Sprintf("%s-%d", f.namespace, len(f.hosts)+1)
-	if err := os.WriteFile(config, []byte(hostConfiguration+line), 0o600); err != nil {
-		return nil, "", fmt.Errorf("write HostConfiguration: %w", err)
+	config, err := f.configure(line)
+	if err != nil {
+		return nil, "", err
 	}
+	user = fmt.Sprintf("%s-%d", f.namespace, len(f.hosts)+1)
 	r, err := testenv.StartReplica(ctx, f.controlPlane, testenv.HostOptions{
 		Binary: f.binary, PluginDir: plugins, Config: config, PodNamespace: f.namespace, PodName: user,
 	})
@@ -90,6 +95,19 @@ func (f *fleet) startReplica(ctx context.Context, plugins, line string) (host *t
 	}
 	f.hosts = append(f.hosts, r.Host)
 	return r.Host, user, nil
+}
+
+// configure writes the HostConfiguration with a last line.
+func (f *fleet) configure(line string) (file string, err error) {
+	text := hostConfiguration
+	if f.scoped {
+		text += "namespaces: [" + f.namespace + ", " + metav1.NamespaceDefault + "]\n"
+	}
+	file = filepath.Join(f.dir, "host.yaml")
+	if err := os.WriteFile(file, []byte(text+line), 0o600); err != nil {
+		return "", fmt.Errorf("write HostConfiguration: %w", err)
+	}
+	return file, nil
 }
 
 // waitReady waits until all hosts are ready.

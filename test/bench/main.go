@@ -34,6 +34,7 @@ func main() {
 	flag.IntVar(&b.jobs, "jobs", 300, "jobs that the replicas share")
 	flag.IntVar(&b.items, "items", 20_000, "finished items that are there when a host starts; 0 to leave that out")
 	flag.IntVar(&b.idle, "idle", 5000, "finished items of 10 KB that a host with all deployers has; 0 to leave that out")
+	flag.BoolVar(&b.scoped, "scoped", false, "hosts for two namespaces only, that of the items and default")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := b.run(ctx)
@@ -49,6 +50,7 @@ type bench struct {
 	binary, plugins, deployers  string
 	releases, atOnce            int
 	replicas, jobs, items, idle int
+	scoped                      bool
 
 	dir          string
 	controlPlane *testenv.ControlPlane

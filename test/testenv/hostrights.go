@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,7 +11,9 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,8 +22,12 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// HostRights is the file of the documentation with what a host may do. The chart gives the same.
+// HostRights is the file of the documentation with what a host may do, and the policy that holds it to less. The chart
+// gives the same.
 const HostRights = "docs/host-rights.yaml"
+
+// ScopedHostRights is the file with what a host of some namespaces may do.
+const ScopedHostRights = "docs/host-rights-scoped.yaml"
 
 const (
 	// hosts is the group of the users that are hosts, and host the one who is not a replica of its own name.
@@ -66,7 +73,12 @@ func (c *ControlPlane) HostKubeconfig(ctx context.Context) (path string, err err
 
 // kubeconfigOf makes a user who is a host, and writes the user's kubeconfig.
 func (c *ControlPlane) kubeconfigOf(name string) (path string, err error) {
-	user, err := c.env.AddUser(envtest.User{Name: name, Groups: []string{hosts}}, nil)
+	return c.userKubeconfig(name, hosts)
+}
+
+// userKubeconfig makes a user in some groups, and writes the user's kubeconfig.
+func (c *ControlPlane) userKubeconfig(name string, groups ...string) (path string, err error) {
+	user, err := c.env.AddUser(envtest.User{Name: name, Groups: groups}, nil)
 	if err != nil {
 		return "", fmt.Errorf("add user %s: %w", name, err)
 	}
@@ -90,8 +102,77 @@ func (c *ControlPlane) allowHosts(ctx context.Context) error {
 	for _, role := range roles {
 		objects = append(objects, role)
 	}
+	policy, err := hostPolicy()
+	if err != nil {
+		return err
+	}
+	objects = append(objects, policy...)
 	right := authorizationv1.ResourceAttributes{Verb: "list", Group: v1alpha1.GroupName, Resource: "deployitems"}
 	return c.grant(ctx, right, objects...)
+}
+
+// ScopedKubeconfig is a file with the kubeconfig of a new user with what a host of some namespaces may do by
+// ScopedHostRights, and nothing else. One that does not exist is the last; no Role is there.
+func (c *ControlPlane) ScopedKubeconfig(
+	ctx context.Context, name string, namespaces ...string,
+) (path string, err error) {
+	documents, err := Objects(ScopedHostRights)
+	if err != nil {
+		return "", err
+	}
+	admin, err := c.Client()
+	if err != nil {
+		return "", err
+	}
+	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: name}}
+	meta := metav1.ObjectMeta{Name: name}
+	var objects []client.Object
+	for _, document := range documents {
+		role := &rbacv1.ClusterRole{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(document.Object, role); err != nil {
+			return "", fmt.Errorf("read %s: %w", ScopedHostRights, err)
+		}
+		switch {
+		case document.GetKind() == "ClusterRole":
+			for i, rule := range role.Rules {
+				if len(rule.ResourceNames) > 0 {
+					role.Rules[i].ResourceNames = append([]string{metav1.NamespaceSystem}, namespaces...)
+				}
+			}
+			objects = append(objects, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: role.Rules}, &rbacv1.ClusterRoleBinding{
+				ObjectMeta: meta, Subjects: subjects, RoleRef: roleRef("ClusterRole", name),
+			})
+		case document.GetKind() == "Role" && document.GetNamespace() == "shop":
+			for _, namespace := range namespaces[:len(namespaces)-1] {
+				meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
+				objects = append(objects, &rbacv1.Role{ObjectMeta: meta, Rules: role.Rules}, &rbacv1.RoleBinding{
+					ObjectMeta: meta, Subjects: subjects, RoleRef: roleRef("Role", name),
+				})
+			}
+		}
+	}
+	for _, o := range objects {
+		if err := admin.Create(ctx, o); err != nil {
+			return "", fmt.Errorf("grant host %s its rights: %w", name, err)
+		}
+	}
+	return c.userKubeconfig(name)
+}
+
+// hostPolicy are the ValidatingAdmissionPolicy of HostRights and its binding, for hosts.
+func hostPolicy() (policy []client.Object, err error) {
+	objects, err := Objects(HostRights)
+	for _, object := range objects {
+		switch object.GetKind() {
+		case "ValidatingAdmissionPolicy":
+			conditions := []any{map[string]any{"name": "host", "expression": "'" + hosts + "' in request.userInfo.groups"}}
+			err = errors.Join(err, unstructured.SetNestedSlice(object.Object, conditions, "spec", "matchConditions"))
+			policy = append(policy, object)
+		case "ValidatingAdmissionPolicyBinding":
+			policy = append(policy, object)
+		}
+	}
+	return policy, err
 }
 
 func allHosts() []rbacv1.Subject {
@@ -153,7 +234,9 @@ func (c *ControlPlane) grant(
 		return err
 	}
 	for _, o := range objects {
-		if err := admin.Create(ctx, o); err != nil && !apierrors.IsAlreadyExists(err) {
+		err := admin.Create(ctx, o)
+		// Kubernetes 1.29 has no policies.
+		if err != nil && !apierrors.IsAlreadyExists(err) && !meta.IsNoMatchError(err) {
 			return fmt.Errorf("grant hosts their rights: %w", err)
 		}
 	}

@@ -6,6 +6,7 @@
 {{- $_ := set $config "apiVersion" "host.pergola.dev/v1alpha1" }}
 {{- $_ := set $config "kind" "HostConfiguration" }}
 {{- $_ := set $config "identity" (default (include "pergola.clusterName" .root) $values.identity) }}
+{{- with $values.namespaces }}{{ $_ := set $config "namespaces" . }}{{ end }}
 {{- with $values.targetSelectors }}{{ $_ := set $config "targetSelectors" . }}{{ end }}
 {{- with $values.targetServiceAccount }}{{ $_ := set $config "targetServiceAccount" . }}{{ end }}
 {{- $_ := set $config "locking" (ternary "on" "off" $values.locking.enabled) }}

@@ -132,6 +132,13 @@ func TestErrors(t *testing.T) {
 		{`identity: ""`, `identity: expected 1 to 253 printable characters, but found ""`},
 		{`identity: "a\nb"`, `identity: expected 1 to 253 printable characters, but found "a\nb"`},
 		{"identity: " + long, `identity: expected 1 to 253 printable characters, but found "` + long + `"`},
+		{"namespaces: shop", "namespaces: expected a list, but found a text"},
+		{
+			"namespaces: [shop, Shop, ~, shop]",
+			`namespaces[1]: expected the name of a namespace, such as shop, but found "Shop"`,
+			`namespaces[2]: expected the name of a namespace, such as shop, but found ""`,
+			`namespaces[3]: expected each namespace once, but found "shop" again`,
+		},
 		{
 			"targetSelectors: [{labels: [{key: a, operator: is}]}]",
 			`targetSelectors[0].labels[0].operator: expected one of =, ==, !=, in, notin, exists, !, gt, lt, but found "is"`,

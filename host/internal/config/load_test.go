@@ -52,6 +52,7 @@ func TestDefaults(t *testing.T) {
 // everything has each field, written as it would be printed, with another value than its default.
 const everything = head + `
 identity: me
+namespaces: [shop, tools]
 targetSelectors:
 - targets: [{name: a}, {name: b, namespace: c}]
   annotations: [{key: d, operator: "=", values: ["two words"]}]

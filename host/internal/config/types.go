@@ -20,6 +20,9 @@ type HostConfiguration struct {
 	Kind string `json:"kind"`
 	// Identity of this installation in the status of DeployItems. Defaults to the name of the pod, or of the machine.
 	Identity string `json:"identity"`
+	// Namespaces are the only ones with DeployItems of the host. It needs no rights to those of others. Empty, the
+	// default, for all.
+	Namespaces []string `json:"namespaces,omitempty"`
 	// TargetSelectors select the DeployItems of the host by their Targets: one of the selectors matches, or there is no
 	// target. Empty, the default, for all.
 	TargetSelectors []v1alpha1.TargetSelector `json:"targetSelectors,omitempty"`

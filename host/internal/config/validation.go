@@ -40,6 +40,7 @@ func Validate(h *HostConfiguration) field.ErrorList {
 	printable := !strings.ContainsFunc(h.Identity, func(r rune) bool { return !strconv.IsPrint(r) })
 	c.check(h.Identity != "" && len(h.Identity) <= maxIdentity && printable, field.NewPath("identity"),
 		"expected 1 to %d printable characters, but found %q", maxIdentity, h.Identity)
+	c.namespaces(field.NewPath("namespaces"), h.Namespaces)
 	_, errs := selector.Compile(h.TargetSelectors, field.NewPath("targetSelectors"))
 	c.errs = append(c.errs, errs...)
 	account := h.TargetServiceAccount
@@ -119,6 +120,15 @@ func (c *checker) oneOf(at *field.Path, found string, values ...string) {
 func (c *checker) dnsName(at *field.Path, found, example string) {
 	c.check(len(validation.IsDNS1123Subdomain(found)) == 0, at,
 		"expected a DNS name such as %s, but found %q", example, found)
+}
+
+// namespaces checks the names of namespaces, each once.
+func (c *checker) namespaces(at *field.Path, found []string) {
+	for i, name := range found {
+		c.check(len(apivalidation.ValidateNamespaceName(name, false)) == 0, at.Index(i),
+			"expected the name of a namespace, such as shop, but found %q", name)
+		c.check(!slices.Contains(found[:i], name), at.Index(i), "expected each namespace once, but found %q again", name)
+	}
 }
 
 func (c *checker) timeouts(at *field.Path, t Timeouts) {

@@ -20,10 +20,11 @@ import (
 // releasePage is how many objects are listed at once.
 const releasePage = 500
 
-// Release removes the finalizer from all objects of a cluster, for a removed host, and returns the number of objects.
-// It goes on after an error; the errors are those of the API server, wrapped and joined. It blocks until ctx ends.
-func Release(ctx context.Context, c client.Client) (released int, _ error) {
-	kept, err := Find(ctx, c)
+// Release removes the finalizer from the objects of a cluster, or of a namespace in where, for a removed host, and
+// returns the number of objects. It goes on after an error; the errors are those of the API server, wrapped and joined.
+// It blocks until ctx ends.
+func Release(ctx context.Context, c client.Client, where ...client.ListOption) (released int, _ error) {
+	kept, err := Find(ctx, c, where...)
 	errs := []error{err}
 	for i := range kept {
 		if err := remove(ctx, c, c, &kept[i]); err != nil {

@@ -42,6 +42,11 @@ const (
 // Source lists and watches DeployItems in full for a cache of slim items; see Slim.
 type Source struct {
 	client rest.Interface
+	// namespaces are the only ones with items of the source; none for all.
+	namespaces []string
+	positions  positions
+	// retry is forbiddenRetry.
+	retry time.Duration
 	// arrived gets each listed or watched item in full, before the cache has it.
 	arrived func(*v1alpha1.DeployItem)
 	// index is the store of the informer; nil before there is one.
@@ -53,8 +58,9 @@ type itemIndex struct{ cache.Indexer }
 
 var _ cache.ListerWatcherWithContext = (*Source)(nil)
 
-// NewSource returns a source of the items of a cluster. It sends no request. scheme has the types of Landscaper.
-func NewSource(cluster *rest.Config, scheme *runtime.Scheme) (*Source, error) {
+// NewSource returns a source of the items of a cluster, or of some namespaces. It sends no request. scheme has the
+// types of Landscaper.
+func NewSource(cluster *rest.Config, scheme *runtime.Scheme, namespaces ...string) (*Source, error) {
 	httpClient, err := rest.HTTPClientFor(cluster)
 	if err != nil {
 		return nil, fmt.Errorf("make a client of deploy items: %w", err)
@@ -66,18 +72,25 @@ func NewSource(cluster *rest.Config, scheme *runtime.Scheme) (*Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a client of deploy items: %w", err)
 	}
-	return &Source{client: c, arrived: func(*v1alpha1.DeployItem) {}}, nil
+	return &Source{
+		client: c, namespaces: namespaces, positions: positions{of: map[string]string{}}, retry: forbiddenRetry,
+		arrived: func(*v1alpha1.DeployItem) {},
+	}, nil
 }
 
 // OnArrival has f called with each listed or watched item in full, before the cache has the item. f may keep the item.
 // It must be set before the cache starts.
 func (s *Source) OnArrival(f func(*v1alpha1.DeployItem)) { s.arrived = f }
 
-// NewInformer is for the options of a cache: the informer of DeployItems uses the source, all others are ordinary.
+// NewInformer is for the options of a cache, with one informer of DeployItems for all namespaces: that one uses the
+// source, all others are ordinary. Beside a source of some namespaces they wait for missing rights.
 func (s *Source) NewInformer(
 	lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers,
 ) cache.SharedIndexInformer {
 	if _, ok := example.(*v1alpha1.DeployItem); !ok {
+		if len(s.namespaces) > 0 {
+			lw = &patient{ListerWatcher: lw, retry: s.retry}
+		}
 		return cache.NewSharedIndexInformer(lw, example, resync, indexers)
 	}
 	all := cache.Indexers{usersIndex: usedBy}
@@ -216,13 +229,31 @@ func (s *Source) ListWithContext(ctx context.Context, options metav1.ListOptions
 	if options.Limit > 0 {
 		options.Limit = pageSize
 	}
-	body, err := s.request(&options).Stream(ctx)
+	if len(s.namespaces) > 0 {
+		return s.listNamespaces(ctx, options)
+	}
+	return s.list(ctx, metav1.NamespaceAll, options)
+}
+
+// list lists the items of a namespace; all for an empty one.
+func (s *Source) list(ctx context.Context, namespace string, options metav1.ListOptions) (*metav1.List, error) {
+	body, err := s.request(namespace, &options).Stream(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list deploy items: %w", err)
 	}
+	list, err := s.decodeItems(body)
+	if err = errors.Join(err, body.Close()); err != nil {
+		return nil, fmt.Errorf("list deploy items: %w", err)
+	}
+	return list, nil
+}
+
+// decodeItems decodes a list into items for the cache.
+func (s *Source) decodeItems(encoded io.Reader) (*metav1.List, error) {
 	list := &metav1.List{}
 	var before *v1alpha1.DeployItem
-	list.ListMeta, err = decodeList(body, func(d *json.Decoder) error {
+	var err error
+	list.ListMeta, err = decodeList(encoded, func(d *json.Decoder) error {
 		slim, err := s.decodeNext(d)
 		if err != nil {
 			return err
@@ -235,10 +266,7 @@ func (s *Source) ListWithContext(ctx context.Context, options metav1.ListOptions
 		list.Items = append(list.Items, runtime.RawExtension{Object: slim})
 		return nil
 	})
-	if err = errors.Join(err, body.Close()); err != nil {
-		return nil, fmt.Errorf("list deploy items: %w", err)
-	}
-	return list, nil
+	return list, err
 }
 
 // decodeNext returns the next item for the cache.
@@ -255,109 +283,23 @@ func (s *Source) decodeNext(d *json.Decoder) (*v1alpha1.DeployItem, error) {
 	return slim, nil
 }
 
-func (s *Source) request(options *metav1.ListOptions) *rest.Request {
-	return s.client.Get().Resource(resource).VersionedParams(options, metav1.ParameterCodec)
+func (s *Source) request(namespace string, options *metav1.ListOptions) *rest.Request {
+	return s.client.Get().NamespaceIfScoped(namespace, namespace != metav1.NamespaceAll).Resource(resource).
+		VersionedParams(options, metav1.ParameterCodec)
 }
-
-// decodeList decodes a list, and each item of it by a function.
-func decodeList(encoded io.Reader, item func(*json.Decoder) error) (meta metav1.ListMeta, err error) {
-	d := json.NewDecoder(encoded)
-	err = decodeObject(d, func(field json.Token) error {
-		switch field {
-		case "items":
-			return decodeArray(d, item)
-		case "metadata":
-			return d.Decode(&meta)
-		default:
-			return d.Decode(&json.RawMessage{})
-		}
-	})
-	if err == nil && meta.ResourceVersion == "" {
-		err = errors.New("the answer of the API server is no list")
-	}
-	return meta, err
-}
-
-// decodeObject decodes the value of each field of an object by a function.
-func decodeObject(d *json.Decoder, value func(field json.Token) error) error {
-	if begin, err := d.Token(); err != nil {
-		return err
-	} else if begin != json.Delim('{') {
-		return fmt.Errorf("expected an object, but found %v", begin)
-	}
-	for d.More() {
-		field, err := d.Token()
-		if err != nil {
-			return err
-		}
-		if err := value(field); err != nil {
-			return err
-		}
-	}
-	_, err := d.Token() // }
-	return err
-}
-
-func decodeArray(d *json.Decoder, element func(*json.Decoder) error) error {
-	if begin, err := d.Token(); err != nil || begin == nil { // null
-		return err
-	} else if begin != json.Delim('[') {
-		return fmt.Errorf("expected an array, but found %v", begin)
-	}
-	for d.More() {
-		if err := element(d); err != nil {
-			return err
-		}
-	}
-	_, err := d.Token() // ]
-	return err
-}
-
-// decoded is an item, or, if undecodable, its metadata with a job that no host finishes.
-type decoded struct {
-	*v1alpha1.DeployItem
-	undecodable bool
-}
-
-// decodeItem returns the next item. It fails only where no metadata can be decoded.
-func decodeItem(d *json.Decoder) (decoded, error) {
-	item := &v1alpha1.DeployItem{}
-	err := d.Decode(&wireItem{DeployItem: item, Metadata: wireMetadata{ObjectMeta: &item.ObjectMeta}})
-	item.TypeMeta = metav1.TypeMeta{} // as in any item that a client reads
-	switch {
-	case err == nil:
-		return decoded{DeployItem: item}, nil
-	case item.ResourceVersion == "": // metadata comes before spec and status
-		return decoded{}, err
-	default:
-		// A reconcile of this job reads the item and reports the error; other items are decoded as usual.
-		bare := Slim(&v1alpha1.DeployItem{ObjectMeta: item.ObjectMeta, Spec: v1alpha1.DeployItemSpec{Type: item.Spec.Type}})
-		bare.Status.JobID = "undecodable"
-		return decoded{DeployItem: bare, undecodable: true}, nil
-	}
-}
-
-// wireItem decodes an item without its managedFields.
-type wireItem struct {
-	*v1alpha1.DeployItem
-	Metadata wireMetadata `json:"metadata"`
-}
-
-type wireMetadata struct {
-	*metav1.ObjectMeta
-	ManagedFields skipped `json:"managedFields"`
-}
-
-// skipped is a field of an item that is not decoded.
-type skipped struct{}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (*skipped) UnmarshalJSON([]byte) error { return nil }
 
 // WatchWithContext watches the items.
 func (s *Source) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	options.Watch = true
-	body, err := s.request(&options).Stream(ctx)
+	if len(s.namespaces) > 0 {
+		return s.watchNamespaces(ctx, options)
+	}
+	return s.watch(ctx, metav1.NamespaceAll, options)
+}
+
+// watch watches the items of a namespace; all for an empty one.
+func (s *Source) watch(ctx context.Context, namespace string, options metav1.ListOptions) (watch.Interface, error) {
+	body, err := s.request(namespace, &options).Stream(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("watch deploy items: %w", err)
 	}

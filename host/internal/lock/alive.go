@@ -35,7 +35,7 @@ type holderState struct {
 	expired    bool
 	// process is the holder of the Lease; empty if it was released.
 	process string
-	// group is a value of labelGroup.
+	// group is a value of LabelGroup.
 	group   string
 	leaving bool
 	// plugins is a value of annotationPlugins.
@@ -56,7 +56,7 @@ func (h holder) next(lease *coordinationv1.Lease, defaultDuration time.Duration)
 	}
 	if lease != nil {
 		h.lease, h.process = true, ptr.Deref(lease.Spec.HolderIdentity, "")
-		h.group, h.plugins = lease.Labels[labelGroup], lease.Annotations[annotationPlugins]
+		h.group, h.plugins = lease.Labels[LabelGroup], lease.Annotations[annotationPlugins]
 		h.leaving = lease.Annotations[annotationLeaving] == "true"
 		h.renewed = ptr.Deref(lease.Spec.RenewTime, metav1.MicroTime{}).Time
 		if seconds := ptr.Deref(lease.Spec.LeaseDurationSeconds, 0); seconds > 0 {

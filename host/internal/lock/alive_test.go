@@ -89,7 +89,7 @@ func (w *world) lease(podName, process string, change ...func(*coordinationv1.Le
 	err := w.server.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: podName}, lease)
 	missing := apierrors.IsNotFound(err)
 	lease.Namespace, lease.Name, lease.Labels = namespace, podName,
-		map[string]string{labelReplica: "true", labelGroup: groupLabel("")}
+		map[string]string{labelReplica: "true", LabelGroup: groupLabel("")}
 	lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: &process, RenewTime: ptr.To(metav1.NowMicro()),
 		LeaseDurationSeconds: ptr.To(int32(15))}
 	for _, c := range change {

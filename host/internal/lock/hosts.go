@@ -24,7 +24,7 @@ type Hosts struct {
 // FindHosts reads the Leases of hosts. Without locks, a host beside a Landscaper has none.
 func FindHosts(ctx context.Context, reader client.Reader, now time.Time) (Hosts, error) {
 	list := &coordinationv1.LeaseList{}
-	if err := reader.List(ctx, list, client.HasLabels{labelGroup}); err != nil {
+	if err := reader.List(ctx, list, client.HasLabels{LabelGroup}); err != nil {
 		return Hosts{}, fmt.Errorf("list the Leases of hosts: %w", err)
 	}
 	return hostsOf(list.Items, now), nil

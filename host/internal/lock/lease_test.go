@@ -26,7 +26,7 @@ func TestLeaseIsKept(t *testing.T) {
 		stop := a.run()
 		first := w.readLease("a")
 		owners := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "a", UID: "a"}}
-		diff := cmp.Diff(map[string]string{labelReplica: "true", labelGroup: groupLabel("")}, first.Labels) +
+		diff := cmp.Diff(map[string]string{labelReplica: "true", LabelGroup: groupLabel("")}, first.Labels) +
 			cmp.Diff(owners, first.OwnerReferences)
 		if diff != "" || *first.Spec.HolderIdentity != a.Process() || !strings.HasPrefix(a.Process(), "a/") ||
 			*first.Spec.LeaseDurationSeconds != 15 {

@@ -94,7 +94,7 @@ func TestMembers(t *testing.T) {
 		w := newWorld(t)
 		of := func(group, plugins, leaving string) func(*coordinationv1.Lease) {
 			return func(l *coordinationv1.Lease) {
-				l.Labels[labelGroup] = groupLabel(group)
+				l.Labels[LabelGroup] = groupLabel(group)
 				l.Annotations = map[string]string{annotationPlugins: plugins, annotationLeaving: leaving}
 			}
 		}

@@ -26,10 +26,12 @@ import (
 // must end.
 var ErrReplaced = errors.New("this replica was replaced: its pod is gone, or another process runs under the pod's name")
 
-// ReplicaOptions are the settings of a replica. All are required but Group.
+// ReplicaOptions are the settings of a replica. All are required but Namespaces and Group.
 type ReplicaOptions struct {
 	// Namespace and PodName name the own pod.
 	Namespace, PodName string
+	// Namespaces are the only ones of the host, for its users; none for all.
+	Namespaces []string
 	// Group is any string. Replicas of one group share their work.
 	Group string
 	// LeaseDuration is the time from the last renewal seen to the death of a replica, at least a second. The Lease is

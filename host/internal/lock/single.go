@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,11 +18,18 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/host/internal/scope"
 )
 
-// singleNamespace is the namespace of the Leases of hosts without locks. All hosts of a cluster must find them, in
-// whatever namespace they run.
-const singleNamespace = "kube-system"
+// singleNamespace returns the namespace for the Lease of a host without locks: all hosts with the same items must find
+// it, in whatever namespace they run. namespaces are the only ones of the host; none for all.
+func singleNamespace(namespaces []string) string {
+	if len(namespaces) == 0 {
+		return metav1.NamespaceSystem
+	}
+	return slices.Min(namespaces)
+}
 
 // ErrTakenOver reports that another host has the Lease by now. The host must end.
 var ErrTakenOver = errors.New("another standalone host without locks has taken over this cluster, because this host " +
@@ -34,8 +42,12 @@ type Single struct {
 	duration time.Duration
 	log      *slog.Logger
 	clock    clock.WithTicker
-	// name of the Lease.
-	name string
+	// lease is the name of the Lease.
+	lease client.ObjectKey
+	// group is the value of LabelGroup.
+	group string
+	// namespaces are the only ones of the host; none for all.
+	namespaces []string
 	// process is the holder identity of this process.
 	process string
 
@@ -48,14 +60,21 @@ type Single struct {
 	onHeld  []func()
 }
 
-// NewSingle returns a Single before its Run. direct has no cache. group is any string; hosts of other groups do not
-// wait for each other. duration is the time from the last renewal seen to the takeover of another host's Lease.
-func NewSingle(direct client.Client, group string, duration time.Duration, log *slog.Logger) *Single {
+// NewSingle returns a Single before its Run. direct has no cache. namespaces are the only ones of the host; none for
+// all. group is any string; hosts of other groups do not wait for each other. duration is the time from the last
+// renewal seen to the takeover of another host's Lease.
+func NewSingle(
+	direct client.Client, namespaces []string, group string, duration time.Duration, log *slog.Logger,
+) *Single {
 	machine, _ := os.Hostname() // it is for readers only
 	return &Single{
 		client: direct, duration: duration, log: log, clock: clock.RealClock{},
-		name: "pergola-standalone-" + groupLabel(group), process: machine + "/" + rand.Text()[:8],
-		reason: errors.New("the host has not read the Lease of standalone hosts yet"),
+		lease: client.ObjectKey{
+			Namespace: singleNamespace(namespaces), Name: "pergola-standalone-" + groupLabel(group),
+		},
+		group: groupLabel(group), namespaces: namespaces,
+		process: machine + "/" + rand.Text()[:8],
+		reason:  errors.New("the host has not read the Lease of standalone hosts yet"),
 	}
 }
 
@@ -75,10 +94,10 @@ func (s *Single) Run(ctx context.Context) error {
 	defer ticker.Stop()
 	for {
 		switch err := s.step(ctx); {
-		case apierrors.IsForbidden(err), meta.IsNoMatchError(err):
+		case isHopeless(err):
 			// It would keep hosts with few rights from any work.
 			s.log.Warn("cannot notice another standalone host without locks; a host without locks needs the rights get, "+
-				"create and update for leases in the namespace "+singleNamespace, "error", err.Error())
+				"create and update for leases in the namespace "+s.lease.Namespace, "error", err.Error())
 			s.hold()
 			<-ctx.Done()
 			return nil
@@ -109,7 +128,7 @@ func (s *Single) step(ctx context.Context) error {
 	case was == nil:
 	case err == nil:
 		s.hold()
-	case apierrors.IsForbidden(err), meta.IsNoMatchError(err):
+	case isHopeless(err):
 		return err
 	default:
 		if err.Error() != was.Error() {
@@ -118,6 +137,13 @@ func (s *Single) step(ctx context.Context) error {
 		s.wait(err)
 	}
 	return nil
+}
+
+// isHopeless reports whether an error is no matter of time: a missing right, kind or namespace.
+func isHopeless(err error) bool {
+	status := apierrors.APIStatus(nil)
+	missing := errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind == "namespaces"
+	return apierrors.IsForbidden(err) || meta.IsNoMatchError(err) || missing && apierrors.IsNotFound(err)
 }
 
 // wait notes why the host must not work.
@@ -142,12 +168,12 @@ var errOther = errors.New("another standalone host without locks works on this c
 
 // try takes or renews the Lease. The error is errOther, or that of the API server.
 func (s *Single) try(ctx context.Context) error {
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: singleNamespace, Name: s.name}}
-	err := s.client.Get(ctx, client.ObjectKeyFromObject(lease), lease)
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: s.lease.Namespace, Name: s.lease.Name}}
+	err := s.client.Get(ctx, s.lease, lease)
 	missing := apierrors.IsNotFound(err)
 	if err != nil && !missing {
 		s.version = "" // the other host could not renew it either
-		return fmt.Errorf("read the Lease %s/%s of standalone hosts without locks: %w", singleNamespace, s.name, err)
+		return fmt.Errorf("read the Lease %s of standalone hosts without locks: %w", s.lease, err)
 	}
 	now := s.clock.Now()
 	if holder := ptr.Deref(lease.Spec.HolderIdentity, ""); holder != "" && holder != s.process {
@@ -155,11 +181,12 @@ func (s *Single) try(ctx context.Context) error {
 			s.version, s.since = lease.ResourceVersion, now
 		}
 		if left := s.since.Add(s.duration).Sub(now); left > 0 {
-			return fmt.Errorf("%w, %s, by the Lease %s/%s; stop one of them, or give both locks (several replicas in Pods, "+
-				"locking on)", errOther, holder, singleNamespace, s.name)
+			return fmt.Errorf("%w, %s, by the Lease %s; stop one of them, or give both locks (several replicas in Pods, "+
+				"locking on)", errOther, holder, s.lease)
 		}
 	}
-	metav1.SetMetaDataLabel(&lease.ObjectMeta, labelGroup, groupLabel(lease.Name)) // for FindHosts
+	metav1.SetMetaDataLabel(&lease.ObjectMeta, LabelGroup, s.group)
+	scope.Note(lease, s.namespaces)
 	lease.Spec = coordinationv1.LeaseSpec{
 		HolderIdentity:       &s.process,
 		LeaseDurationSeconds: ptr.To(int32(s.duration.Seconds())),
@@ -171,7 +198,7 @@ func (s *Single) try(ctx context.Context) error {
 		err = s.client.Update(ctx, lease) // on condition of its version
 	}
 	if err != nil {
-		return fmt.Errorf("write the Lease %s/%s of standalone hosts without locks: %w", singleNamespace, s.name, err)
+		return fmt.Errorf("write the Lease %s of standalone hosts without locks: %w", s.lease, err)
 	}
 	return nil
 }
@@ -184,7 +211,7 @@ func (s *Single) release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
 	lease := &coordinationv1.Lease{}
-	err := s.client.Get(ctx, client.ObjectKey{Namespace: singleNamespace, Name: s.name}, lease)
+	err := s.client.Get(ctx, s.lease, lease)
 	if err == nil && ptr.Deref(lease.Spec.HolderIdentity, "") == s.process {
 		lease.Spec.HolderIdentity = nil
 		err = s.client.Update(ctx, lease)

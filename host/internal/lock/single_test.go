@@ -26,7 +26,7 @@ type running struct {
 
 func runSingle(c client.Client) *running {
 	ctx, stop := context.WithCancel(context.Background())
-	s := &running{NewSingle(c, "group", 15*time.Second, slog.New(slog.DiscardHandler)), stop, make(chan error, 1)}
+	s := &running{NewSingle(c, nil, "group", 15*time.Second, slog.New(slog.DiscardHandler)), stop, make(chan error, 1)}
 	go func() { s.ended <- s.Run(ctx) }()
 	synctest.Wait()
 	return s
@@ -89,6 +89,39 @@ func TestSingle(t *testing.T) {
 			t.Errorf("after the Lease has expired: %v, %v", err, fourth.Wait())
 		}
 		if err := fourth.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Rule (host-configuration.md#namespaces): Standalone hosts without locks and with other namespaces do not wait for
+// each other.
+func TestSingleOfNamespaces(t *testing.T) {
+	t.Parallel()
+	if got := singleNamespace(nil); got != "kube-system" {
+		t.Errorf("a host of all namespaces: %s", got)
+	}
+	if one, other := singleNamespace([]string{"b", "a"}), singleNamespace([]string{"a", "b"}); one != "a" || other != "a" {
+		t.Errorf("the same namespaces in another order: %s and %s", one, other)
+	}
+}
+
+// Rule (operators-guide.md#scale): A standalone host without the namespace of the Lease works without it.
+func TestSingleWithoutNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api, err := testenv.FakeClient()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := runSingle(interceptor.NewClient(api, interceptor.Funcs{
+			Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+				return apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop")
+			},
+		}))
+		if err := s.Wait(); err != nil {
+			t.Errorf("the host waits for %v", err)
+		}
+		if err := s.end(); err != nil {
 			t.Error(err)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,6 +19,7 @@ import (
 // NewCleanupCommand returns the command "cleanup" of a version of the program.
 func NewCleanupCommand(version string) *cobra.Command {
 	var kubeconfig string
+	var namespaces []string
 	cmd := &cobra.Command{
 		Use:   "cleanup",
 		Short: "Remove the finalizers of a host from Targets, Contexts and Secrets",
@@ -40,13 +42,23 @@ DeployItems keep their own finalizer, since only a host can delete their objects
 			if err != nil {
 				return cli.Failing(cli.WithAdvice(err))
 			}
-			released, err := inuse.Release(cmd.Context(), c)
+			if len(namespaces) == 0 {
+				namespaces = []string{metav1.NamespaceAll}
+			}
+			released := 0
+			var errs []error
+			for _, namespace := range namespaces {
+				n, err := inuse.Release(cmd.Context(), c, client.InNamespace(namespace))
+				released, errs = released+n, append(errs, err)
+			}
 			if err := cli.PrintText(cmd.OutOrStdout(), fmt.Sprintf("released %d objects\n", released)); err != nil {
 				return err
 			}
-			return cli.Failing(cli.WithAdvice(err))
+			return cli.Failing(cli.WithAdvice(errors.Join(errs...)))
 		},
 	}
+	cmd.Flags().StringSliceVar(&namespaces, "namespaces", nil,
+		"namespaces of the host, as in its configuration (default: all)")
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "",
 		"kubeconfig of the cluster with the DeployItems (default: $KUBECONFIG, or ~/.kube/config)")
 	return cmd

@@ -26,6 +26,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/inuse"
 	"github.com/pergola-deploy/pergola/host/internal/itemcache"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/scope"
 	"github.com/pergola-deploy/pergola/host/internal/selector"
 	"github.com/pergola-deploy/pergola/host/internal/standalone"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -99,12 +100,15 @@ type extras struct {
 	// keeper is nil if references are not kept.
 	keeper    *inuse.Keeper
 	leftovers *collect.Collector
+	// scope is nil for a host of all namespaces.
+	scope *scope.Watcher
 }
 
 // setUp creates all parts of the host, and starts none.
 func (h *host) setUp(ctx context.Context, cluster, podCluster *rest.Config) error {
 	var err error
-	h.manager, h.items, err = newManager(cluster, h.settings.Timeouts.Shutdown.Duration+lastWrites, h.watches, h.log)
+	h.manager, h.items, err = newManager(cluster, h.settings.Namespaces,
+		h.settings.Timeouts.Shutdown.Duration+lastWrites, h.watches, h.log)
 	if err != nil {
 		return err
 	}
@@ -145,7 +149,7 @@ func (h *host) setUp(ctx context.Context, cluster, podCluster *rest.Config) erro
 	options := h.controllerOptions(selectors)
 	options.Begin = begin
 	h.deployItems.Controller = controller.New(h.manager, options)
-	if err := errors.Join(h.collectLeftovers(), h.add(h.deployItems.Controller)); err != nil {
+	if err := errors.Join(h.collectLeftovers(), h.watchNamespaces(), h.add(h.deployItems.Controller)); err != nil {
 		return err
 	}
 	return h.measure(ctx)
@@ -224,7 +228,7 @@ func (h *host) workAlone() (begin <-chan struct{}, err error) {
 		group += " " + program.Name()
 	}
 	group += " " + strings.Join(h.settings.PluginFiles, " ")
-	return h.replicas.workAlone(h.manager, group, h.settings.Timeouts.Lease.Duration)
+	return h.replicas.workAlone(h.manager, h.settings.Namespaces, group, h.settings.Timeouts.Lease.Duration)
 }
 
 // pauses are those before the next job of a failed item.
@@ -336,7 +340,7 @@ func (h *host) ready() error {
 	if listing != nil {
 		listing = fmt.Errorf("%w%s", listing, h.watches.problems())
 	}
-	return errors.Join(h.plugins.Ready(), listing, h.httpHooks.Ready(), h.replicas.ready())
+	return errors.Join(h.plugins.Ready(), listing, h.httpHooks.Ready(), h.replicas.ready(), h.namespacesReady())
 }
 
 func newLogger(settings config.Log) (*slog.Logger, slog.Level, error) {

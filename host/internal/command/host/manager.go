@@ -46,16 +46,17 @@ func clusterConfig(kubeconfig, version string, limits config.Client) (*rest.Conf
 // lastWrites is the time for writes after a call with the whole timeouts.shutdown.
 const lastWrites = 5 * time.Second
 
-// newManager returns a manager and the source of its DeployItems. drain bounds running calls after the end. The cache
-// has Targets, Contexts, DeployerRegistrations, slim DeployItems, and the metadata of Secrets and ConfigMaps.
+// newManager returns a manager and the source of its DeployItems, of some namespaces or of all. drain bounds running
+// calls after the end. The cache has Targets, Contexts, DeployerRegistrations, slim DeployItems, and the metadata of
+// Secrets and ConfigMaps.
 func newManager(
-	cluster *rest.Config, drain time.Duration, follow *watches, log *slog.Logger,
+	cluster *rest.Config, namespaces []string, drain time.Duration, follow *watches, log *slog.Logger,
 ) (manager.Manager, *itemcache.Source, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, nil, fmt.Errorf("register API types: %w", err)
 	}
-	source, err := itemcache.NewSource(cluster, scheme)
+	source, err := itemcache.NewSource(cluster, scheme, namespaces...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -64,10 +65,7 @@ func newManager(
 		Logger:                  managerLogger(log),
 		Metrics:                 server.Options{BindAddress: "0"}, // package telemetry serves them
 		GracefulShutdownTimeout: &drain,
-		Cache: cache.Options{
-			DefaultTransform: cache.TransformStripManagedFields(),
-			NewInformer:      follow.following(source.NewInformer),
-		},
+		Cache:                   cacheOptions(namespaces, follow.following(source.NewInformer)),
 		Client: client.Options{
 			// The Go types match the definitions: a check for unknown fields costs the API server a second decoding.
 			FieldValidation: metav1.FieldValidationIgnore,
@@ -78,6 +76,25 @@ func newManager(
 		return nil, nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
 	return mgr, source, nil
+}
+
+// cacheOptions restricts the cache to some namespaces, or to none. The source of DeployItems does that by itself, so
+// that one informer has the items of all of them.
+func cacheOptions(namespaces []string, informer newInformer) cache.Options {
+	options := cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		NewInformer:      informer,
+	}
+	if len(namespaces) > 0 {
+		options.DefaultNamespaces = map[string]cache.Config{}
+		for _, namespace := range namespaces {
+			options.DefaultNamespaces[namespace] = cache.Config{}
+		}
+		options.ByObject = map[client.Object]cache.ByObject{
+			&v1alpha1.DeployItem{}: {Namespaces: map[string]cache.Config{}}, // nil would be the default
+		}
+	}
+	return options
 }
 
 // managerLogger logs starts and stops of the manager and its controllers at level debug.

@@ -143,7 +143,7 @@ func (p podEvents) run(ctx context.Context, ready func() error) {
 			if !state.due(reason, now) {
 				continue
 			}
-			if err := p.warn(ctx, reason, now); err != nil {
+			if err := p.warn(ctx, reasonNotReady, reason, now); err != nil {
 				p.log.Warn("cannot record an event of the own pod", "reason", reason, "error", err.Error())
 			}
 		}
@@ -154,7 +154,7 @@ func (p podEvents) run(ctx context.Context, ready func() error) {
 const maxNote = 1024
 
 // warn records an Event.
-func (p podEvents) warn(ctx context.Context, note string, now time.Time) error {
+func (p podEvents) warn(ctx context.Context, reason, note string, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, unreadyPoll)
 	defer cancel()
 	regarding := corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: p.self.namespace, Name: p.self.name}
@@ -167,7 +167,7 @@ func (p podEvents) warn(ctx context.Context, note string, now time.Time) error {
 	event := &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.self.namespace, GenerateName: p.self.name + "-"},
 		EventTime:  metav1.NewMicroTime(now), ReportingController: "pergola", ReportingInstance: p.self.name,
-		Type: corev1.EventTypeWarning, Reason: reasonNotReady, Action: "CheckReadiness",
+		Type: corev1.EventTypeWarning, Reason: reason, Action: "CheckReadiness",
 		Regarding: regarding, Note: text.Cut(note, maxNote),
 	}
 	if err := p.client.Create(ctx, event); err != nil {

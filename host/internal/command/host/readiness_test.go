@@ -110,7 +110,7 @@ func TestPodEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	note, list := strings.Repeat("x", 2*maxNote), &eventsv1.EventList{}
-	err = podEvents{client: api, self: self}.warn(t.Context(), note, time.Now())
+	err = podEvents{client: api, self: self}.warn(t.Context(), reasonNotReady, note, time.Now())
 	if err = errors.Join(err, api.List(t.Context(), list)); err != nil || len(list.Items) != 1 {
 		t.Fatalf("expected one Event, but found %v, %v", list.Items, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -84,7 +85,7 @@ func joinReplicas(
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
 	joined, err := lock.Join(ctx, podCluster, lock.ReplicaOptions{
-		Namespace: self.namespace, PodName: self.name, Group: group,
+		Namespace: self.namespace, PodName: self.name, Namespaces: configured.Namespaces, Group: group,
 		LeaseDuration: configured.Timeouts.Lease.Duration, Log: log,
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -100,9 +101,13 @@ func joinReplicas(
 
 // groupOf names the replicas with the same items and the same behaviour.
 func groupOf(configured *config.HostConfiguration, standalone bool) (string, error) {
-	group, err := json.Marshal(map[string]any{
+	same := map[string]any{
 		"lockPrefix": configured.LockPrefix, "targetSelectors": configured.TargetSelectors, "standalone": standalone,
-	})
+	}
+	if len(configured.Namespaces) > 0 { // replicas of before this field stay in their group
+		same["namespaces"] = slices.Sorted(slices.Values(configured.Namespaces))
+	}
+	group, err := json.Marshal(same)
 	if err != nil {
 		return "", fmt.Errorf("name the group of replicas: %w", err)
 	}
@@ -124,14 +129,14 @@ func (r *replicas) run(ctx context.Context) error {
 
 // workAlone has a standalone host without locks wait for the end of another one. begin is closed when it may work.
 func (r *replicas) workAlone(
-	mgr manager.Manager, group string, duration time.Duration,
+	mgr manager.Manager, namespaces []string, group string, duration time.Duration,
 ) (begin <-chan struct{}, err error) {
 	direct, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme()})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the cluster of the deploy items: %w", err)
 	}
 	held := make(chan struct{})
-	r.single = lock.NewSingle(direct, group, duration, r.log)
+	r.single = lock.NewSingle(direct, namespaces, group, duration, r.log)
 	r.single.OnHeld(func() { close(held) })
 	return held, nil
 }

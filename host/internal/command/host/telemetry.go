@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -86,29 +88,52 @@ func (h *host) serveProfiles(ctx context.Context) error {
 // measureMemory registers the metrics of cached objects.
 func (h *host) measureMemory(ctx context.Context) error {
 	// DeployerRegistrations are missing: a cluster may lack their definition, and their informer would fail.
-	cached := map[string]client.Object{
-		"deployitems": &v1alpha1.DeployItem{}, "targets": &v1alpha1.Target{}, "contexts": &v1alpha1.Context{},
+	cached := map[string]client.ObjectList{
+		"deployitems": &v1alpha1.DeployItemList{}, "targets": &v1alpha1.TargetList{}, "contexts": &v1alpha1.ContextList{},
 	}
 	if !h.replicas.alone() {
-		cached["syncobjects"] = &v1alpha1.SyncObject{}
+		cached["syncobjects"] = &v1alpha1.SyncObjectList{}
 	}
-	stores := map[string]toolscache.Store{}
-	for resource, object := range cached {
-		informer, err := h.manager.GetCache().GetInformer(ctx, object, cache.BlockUntilSynced(false))
+	counts := map[string]func() int{}
+	for resource, list := range cached {
+		count, err := h.countCached(ctx, list)
 		if err != nil {
 			return fmt.Errorf("watch %s: %w", resource, err)
 		}
-		if shared, ok := informer.(toolscache.SharedIndexInformer); ok {
-			stores[resource] = shared.GetStore()
-		}
+		counts[resource] = count
 	}
 	return metrics.Registry.Register(telemetry.NewMemoryCollector(func() telemetry.MemorySizes {
 		sizes := telemetry.MemorySizes{Cached: map[string]int{}, Items: h.deployItems.Remembered()}
-		for resource, store := range stores {
-			sizes.Cached[resource] = len(store.ListKeys())
+		for resource, count := range counts {
+			sizes.Cached[resource] = count()
 		}
 		return sizes
 	}))
+}
+
+// countCached watches a kind, and returns a function for the number of its objects in the cache.
+func (h *host) countCached(ctx context.Context, list client.ObjectList) (func() int, error) {
+	gvk, err := h.manager.GetClient().GroupVersionKindFor(list)
+	if err != nil {
+		return nil, err
+	}
+	gvk.Kind = strings.TrimSuffix(gvk.Kind, "List")
+	informer, err := h.manager.GetCache().GetInformerForKind(ctx, gvk, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, err
+	}
+	if shared, ok := informer.(toolscache.SharedIndexInformer); ok {
+		return func() int { return len(shared.GetStore().ListKeys()) }, nil
+	}
+	return func() int { // the informers of several namespaces have no common store
+		if !informer.HasSynced() {
+			return 0
+		}
+		all := list.DeepCopyObject().(client.ObjectList) //nolint:forcetypeassert // a copy has the same type
+		// After an error it is empty.
+		_ = h.manager.GetCache().List(ctx, all, client.UnsafeDisableDeepCopy)
+		return meta.LenList(all)
+	}, nil
 }
 
 // serveStatusPage listens for requests of the status page if the configuration has an address.

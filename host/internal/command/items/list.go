@@ -17,6 +17,8 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
 	"github.com/pergola-deploy/pergola/host/internal/inspect"
+	"github.com/pergola-deploy/pergola/host/internal/lock"
+	"github.com/pergola-deploy/pergola/host/internal/scope"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -27,6 +29,7 @@ type listing struct {
 	selector      string
 	types, phases []string
 	watch         bool
+	stderr        io.Writer
 }
 
 func newListCommand(version string) *cobra.Command {
@@ -54,6 +57,7 @@ is the reason for the wait of a job, or the last error of a failed job; "-o wide
 	flags.StringSliceVar(&l.phases, "phase", nil, "list DeployItems in these phases, such as Failed; none for no phase")
 	flags.BoolVarP(&l.watch, "watch", "w", false, "print each change until interrupted")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		l.stderr = cmd.ErrOrStderr()
 		return l.run(cmd.Context(), newItemPrinter(cmd.OutOrStdout(), output.Value, l.allNamespaces))
 	}
 	return cmd
@@ -84,7 +88,18 @@ func (l *listing) run(ctx context.Context, printer *itemPrinter) error {
 		if event == watch.Deleted && len(items) > 0 {
 			items[0].Status = v1alpha1.DeployItemStatus{Phase: "(gone)"}
 		}
-		return !l.watch, printer.print(items, event == "")
+		err := printer.print(items, event == "")
+		if err == nil && event == "" {
+			namespaces := []string{}
+			if !l.allNamespaces {
+				namespaces = append(namespaces, cluster.namespace)
+			}
+			for i := range items {
+				namespaces = append(namespaces, items[i].Namespace)
+			}
+			err = cli.PrintText(l.stderr, scope.Unserved(ctx, cluster, lock.LabelGroup, namespaces, time.Now()))
+		}
+		return !l.watch, err
 	})
 	if l.watch && errors.Is(ctx.Err(), context.Canceled) {
 		return nil // interrupted by the user
