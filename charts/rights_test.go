@@ -106,7 +106,7 @@ func TestRights(t *testing.T) {
 // Rule (host-configuration.md#namespaces): The host has no rights to objects in namespaces other than its own.
 func TestRightsInSomeNamespaces(t *testing.T) {
 	host := rbacv1.Subject{Kind: "ServiceAccount", Namespace: releaseNamespace, Name: "pergola"}
-	all := mustRender(t, "namespaces: [shop]", newest)
+	all := mustRender(t, "{namespaces: [shop], autoscaling: {enabled: true}}", newest)
 	got, want := rightsOf(host, all), rightsOf(host, documentedRights(t, testenv.ScopedHostRights))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("host (-documented +chart):\n%s", diff)

@@ -92,7 +92,7 @@ Those of a plugin may stay while it is off.
   "topologySpread.enabled" (dict "whenUnsatisfiable" "ScheduleAnyway")
   "plugins.container.pods.createNamespace" (dict "namespaceLabels" (dict "pod-security.kubernetes.io/enforce" "baseline"))
   "serviceAccount.create" (dict "annotations" dict)
-  "rbac.create" (dict "targetTokenNamespaces" list "extraRules" list "aggregate" true)
+  "rbac.create" (dict "targetTokenNamespaces" list "extraRules" list "aggregate" true "admissionPolicy" true)
   "networkPolicy.enabled" (dict "ingressFrom" list "egress" list)
   "statusPage.enabled" (dict "port" 9080 "ingressFrom" list "hostNames" list)
   "metrics.service.enabled" (dict "annotations" dict)

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
-	"github.com/pergola-deploy/pergola/host/internal/lock"
+	"github.com/pergola-deploy/pergola/host/internal/hostlease"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -115,7 +115,7 @@ const takeUp = 10 * time.Second
 
 // Hostless says that no host runs for an item that waits for one; "" for any other item. Hosts are nil if they may not
 // be read: then it says since when no host has taken the item up.
-func Hostless(item *v1alpha1.DeployItem, hosts *lock.Hosts, now time.Time) string {
+func Hostless(item *v1alpha1.DeployItem, hosts *hostlease.Hosts, now time.Time) string {
 	state, since := jobState(item), now.Sub(requested(item))
 	dated := state == jobNone || state == jobSet || item.DeletionTimestamp != nil && state == jobDone
 	observed := state == jobDone && item.Status.ObservedGeneration == item.Generation &&

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
-	"github.com/pergola-deploy/pergola/host/internal/lock"
+	"github.com/pergola-deploy/pergola/host/internal/hostlease"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -37,8 +37,8 @@ func TestHostless(t *testing.T) {
 	t.Parallel()
 	created := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	now := created.Add(5 * time.Minute)
-	none, running := &lock.Hosts{}, &lock.Hosts{Running: true, Last: "kube-system/a", Renewed: now}
-	dead := &lock.Hosts{Last: "kube-system/a", Renewed: created.Add(time.Minute)}
+	none, running := &hostlease.Hosts{}, &hostlease.Hosts{Running: true, Last: "kube-system/a", Renewed: now}
+	dead := &hostlease.Hosts{Last: "kube-system/a", Renewed: created.Add(time.Minute)}
 	deployer := v1alpha1.DeployerInformation{Identity: "pergola-0", Name: "helm", Version: "v1"}
 	set := func(i *v1alpha1.DeployItem) { contract.SetJob(i, "job", created.Add(time.Minute)) }
 	begun := func(i *v1alpha1.DeployItem) {
@@ -57,7 +57,7 @@ func TestHostless(t *testing.T) {
 	for _, tc := range []struct {
 		reason string
 		life   func(*v1alpha1.DeployItem)
-		hosts  *lock.Hosts
+		hosts  *hostlease.Hosts
 		want   string // the beginning; empty for nothing
 	}{
 		{"a new item", func(*v1alpha1.DeployItem) {}, none, "no host is running: none has a Lease"},

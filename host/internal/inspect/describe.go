@@ -12,7 +12,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/command/terminal"
 	"github.com/pergola-deploy/pergola/host/internal/contract"
-	"github.com/pergola-deploy/pergola/host/internal/lock"
+	"github.com/pergola-deploy/pergola/host/internal/hostlease"
 	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -27,7 +27,7 @@ type Evidence struct {
 	// Events of the item, in any order.
 	Events []eventsv1.Event
 	// Hosts of the cluster; nil if they may not be read.
-	Hosts *lock.Hosts
+	Hosts *hostlease.Hosts
 	// Unread has the errors of failed reads.
 	Unread error
 	// Now is the time of the reads.

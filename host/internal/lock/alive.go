@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/host/internal/hostlease"
 )
 
 // noPodName is Landscaper's name of a deployer without a known pod. It always counts as alive, because there is no pod
@@ -35,7 +37,7 @@ type holderState struct {
 	expired    bool
 	// process is the holder of the Lease; empty if it was released.
 	process string
-	// group is a value of LabelGroup.
+	// group is a value of hostlease.Label.
 	group   string
 	leaving bool
 	// plugins is a value of annotationPlugins.
@@ -56,7 +58,7 @@ func (h holder) next(lease *coordinationv1.Lease, defaultDuration time.Duration)
 	}
 	if lease != nil {
 		h.lease, h.process = true, ptr.Deref(lease.Spec.HolderIdentity, "")
-		h.group, h.plugins = lease.Labels[LabelGroup], lease.Annotations[annotationPlugins]
+		h.group, h.plugins = lease.Labels[hostlease.Label], lease.Annotations[annotationPlugins]
 		h.leaving = lease.Annotations[annotationLeaving] == "true"
 		h.renewed = ptr.Deref(lease.Spec.RenewTime, metav1.MicroTime{}).Time
 		if seconds := ptr.Deref(lease.Spec.LeaseDurationSeconds, 0); seconds > 0 {

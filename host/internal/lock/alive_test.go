@@ -20,6 +20,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/pergola-deploy/pergola/host/internal/hostlease"
 )
 
 const (
@@ -89,7 +91,7 @@ func (w *world) lease(podName, process string, change ...func(*coordinationv1.Le
 	err := w.server.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: podName}, lease)
 	missing := apierrors.IsNotFound(err)
 	lease.Namespace, lease.Name, lease.Labels = namespace, podName,
-		map[string]string{labelReplica: "true", LabelGroup: groupLabel("")}
+		map[string]string{labelReplica: "true", hostlease.Label: groupLabel("")}
 	lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: &process, RenewTime: ptr.To(metav1.NowMicro()),
 		LeaseDurationSeconds: ptr.To(int32(15))}
 	for _, c := range change {

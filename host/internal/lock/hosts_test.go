@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pergola-deploy/pergola/host/internal/hostlease"
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
@@ -15,7 +16,7 @@ func TestHosts(t *testing.T) {
 		w := newWorld(t)
 		find := func(running bool, last string) {
 			t.Helper()
-			found, err := FindHosts(t.Context(), w.server, time.Now())
+			found, err := hostlease.Find(t.Context(), w.server, time.Now())
 			if err != nil || found.Running != running || found.Last != last {
 				t.Errorf("expected %t with the Lease %q, but found %+v, %v", running, last, found, err)
 			}
@@ -37,8 +38,8 @@ func TestHosts(t *testing.T) {
 		}
 		single := runSingle(api)
 		defer single.stop()
-		find := func(at time.Time) Hosts {
-			found, err := FindHosts(t.Context(), api, at)
+		find := func(at time.Time) hostlease.Hosts {
+			found, err := hostlease.Find(t.Context(), api, at)
 			if err != nil || !strings.Contains(found.Last, "standalone") {
 				t.Fatalf("expected the Lease of standalone hosts, but found %+v, %v", found, err)
 			}

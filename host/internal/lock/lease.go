@@ -18,14 +18,12 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
-	"github.com/pergola-deploy/pergola/host/internal/scope"
+	"github.com/pergola-deploy/pergola/host/internal/hostlease"
 )
 
 const (
 	// labelReplica is "true" on the Leases of replicas.
 	labelReplica = "host.pergola.dev/replica"
-	// LabelGroup is on the Leases of hosts: the group of the replica, as groupLabel writes it.
-	LabelGroup = "host.pergola.dev/group"
 	// annotationPlugins has the names of the served plugins, sorted and separated by commas.
 	annotationPlugins = "host.pergola.dev/plugins"
 	// annotationLeaving is "true" on the Lease of a replica without new work.
@@ -35,7 +33,7 @@ const (
 	releaseTimeout = 5 * time.Second
 )
 
-// groupLabel is the value of LabelGroup for a group: a digest, as a group may be any string and a label value may not.
+// groupLabel is the value of hostlease.Label for a group: a digest, as a group may be any string and a label value may not.
 func groupLabel(group string) string {
 	sum := sha256.Sum256([]byte(group))
 	return hex.EncodeToString(sum[:8])
@@ -175,10 +173,10 @@ func (r *Replicas) writeLease(
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		metav1.SetMetaDataLabel(&lease.ObjectMeta, labelReplica, "true")
-		metav1.SetMetaDataLabel(&lease.ObjectMeta, LabelGroup, groupLabel(r.options.Group))
+		metav1.SetMetaDataLabel(&lease.ObjectMeta, hostlease.Label, groupLabel(r.options.Group))
 		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, annotationPlugins, strings.Join(r.plugins, ","))
 		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, annotationLeaving, fmt.Sprint(r.leaving))
-		scope.Note(lease, r.options.Namespaces)
+		hostlease.NoteNamespaces(lease, r.options.Namespaces)
 		lease.Spec.HolderIdentity = &holder
 		lease.Spec.RenewTime = ptr.To(metav1.NowMicro())
 		// Rounding up makes the others wait longer, which is safe.

@@ -12,6 +12,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/host/internal/hostlease"
 )
 
 func (w *world) readLease(podName string) *coordinationv1.Lease {
@@ -26,7 +28,7 @@ func TestLeaseIsKept(t *testing.T) {
 		stop := a.run()
 		first := w.readLease("a")
 		owners := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "a", UID: "a"}}
-		diff := cmp.Diff(map[string]string{labelReplica: "true", LabelGroup: groupLabel("")}, first.Labels) +
+		diff := cmp.Diff(map[string]string{labelReplica: "true", hostlease.Label: groupLabel("")}, first.Labels) +
 			cmp.Diff(owners, first.OwnerReferences)
 		if diff != "" || *first.Spec.HolderIdentity != a.Process() || !strings.HasPrefix(a.Process(), "a/") ||
 			*first.Spec.LeaseDurationSeconds != 15 {

@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"pgregory.net/rapid"
+
+	"github.com/pergola-deploy/pergola/host/internal/hostlease"
 )
 
 // seenBy returns members as one of them sees them.
@@ -94,7 +96,7 @@ func TestMembers(t *testing.T) {
 		w := newWorld(t)
 		of := func(group, plugins, leaving string) func(*coordinationv1.Lease) {
 			return func(l *coordinationv1.Lease) {
-				l.Labels[LabelGroup] = groupLabel(group)
+				l.Labels[hostlease.Label] = groupLabel(group)
 				l.Annotations = map[string]string{annotationPlugins: plugins, annotationLeaving: leaving}
 			}
 		}

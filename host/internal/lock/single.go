@@ -19,7 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/pergola-deploy/pergola/host/internal/scope"
+	"github.com/pergola-deploy/pergola/host/internal/hostlease"
 )
 
 // singleNamespace returns the namespace for the Lease of a host without locks: all hosts with the same items must find
@@ -44,7 +44,7 @@ type Single struct {
 	clock    clock.WithTicker
 	// lease is the name of the Lease.
 	lease client.ObjectKey
-	// group is the value of LabelGroup.
+	// group is the value of hostlease.Label.
 	group string
 	// namespaces are the only ones of the host; none for all.
 	namespaces []string
@@ -185,8 +185,8 @@ func (s *Single) try(ctx context.Context) error {
 				"locking on)", errOther, holder, s.lease)
 		}
 	}
-	metav1.SetMetaDataLabel(&lease.ObjectMeta, LabelGroup, s.group)
-	scope.Note(lease, s.namespaces)
+	metav1.SetMetaDataLabel(&lease.ObjectMeta, hostlease.Label, s.group)
+	hostlease.NoteNamespaces(lease, s.namespaces)
 	lease.Spec = coordinationv1.LeaseSpec{
 		HolderIdentity:       &s.process,
 		LeaseDurationSeconds: ptr.To(int32(s.duration.Seconds())),

@@ -143,10 +143,18 @@ func (p podEvents) run(ctx context.Context, ready func() error) {
 			if !state.due(reason, now) {
 				continue
 			}
-			if err := p.warn(ctx, reasonNotReady, reason, now); err != nil {
-				p.log.Warn("cannot record an event of the own pod", "reason", reason, "error", err.Error())
-			}
+			p.tell(ctx, reasonNotReady, reason)
 		}
+	}
+}
+
+// tell records an Event of the host's Pod, if it has one. An error goes to the log.
+func (p podEvents) tell(ctx context.Context, reason, message string) {
+	if !p.self.known() {
+		return
+	}
+	if err := p.warn(ctx, reason, message, time.Now()); err != nil {
+		p.log.Warn("cannot record an event of the own pod", "message", message, "error", err.Error())
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
-	"github.com/pergola-deploy/pergola/host/internal/lock"
+	"github.com/pergola-deploy/pergola/host/internal/hostlease"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -146,8 +146,8 @@ func (c *userCluster) deployItem(ctx context.Context, name string) (*v1alpha1.De
 }
 
 // findHosts returns the hosts of the cluster; nil if the user may not read their Leases.
-func (c *userCluster) findHosts(ctx context.Context) *lock.Hosts {
-	hosts, err := lock.FindHosts(ctx, c, time.Now())
+func (c *userCluster) findHosts(ctx context.Context) *hostlease.Hosts {
+	hosts, err := hostlease.Find(ctx, c, time.Now())
 	if err != nil {
 		return nil
 	}

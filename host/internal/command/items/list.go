@@ -17,8 +17,6 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
 	"github.com/pergola-deploy/pergola/host/internal/inspect"
-	"github.com/pergola-deploy/pergola/host/internal/lock"
-	"github.com/pergola-deploy/pergola/host/internal/scope"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -97,7 +95,9 @@ func (l *listing) run(ctx context.Context, printer *itemPrinter) error {
 			for i := range items {
 				namespaces = append(namespaces, items[i].Namespace)
 			}
-			err = cli.PrintText(l.stderr, scope.Unserved(ctx, cluster, lock.LabelGroup, namespaces, time.Now()))
+			if hosts := cluster.findHosts(ctx); hosts != nil {
+				err = cli.PrintText(l.stderr, hosts.Unserved(namespaces))
+			}
 		}
 		return !l.watch, err
 	})

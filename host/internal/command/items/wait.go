@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
+	"github.com/pergola-deploy/pergola/host/internal/hostlease"
 	"github.com/pergola-deploy/pergola/host/internal/inspect"
-	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -74,7 +74,7 @@ type waiter struct {
 	allNamespaces bool
 	items         []*awaited
 	// hosts are those at the begin of the wait, and then those after its timeout; nil if they may not be read.
-	hosts *lock.Hosts
+	hosts *hostlease.Hosts
 }
 
 // where are the options for a list of the items.
