@@ -33,7 +33,8 @@ const (
 	releaseTimeout = 5 * time.Second
 )
 
-// groupLabel is the value of hostlease.Label for a group: a digest, as a group may be any string and a label value may not.
+// groupLabel is the value of hostlease.Label for a group: a digest, as a group may be any string and a label value may
+// not.
 func groupLabel(group string) string {
 	sum := sha256.Sum256([]byte(group))
 	return hex.EncodeToString(sum[:8])

@@ -90,7 +90,8 @@ func TestWatchesHaveTheirProblems(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	const want = `: secrets is forbidden: User "system:serviceaccount:a:b" cannot list resource "secrets" ` +
-		`in API group "" at the cluster scope; grant a ClusterRole with the verb "list" for secrets, and a ClusterRoleBinding of it to ` +
+		`in API group "" at the cluster scope; grant a ClusterRole with the verb "list" for secrets, ` +
+		`and a ClusterRoleBinding of it to ` +
 		`the ServiceAccount "a/b", and what else host-rights.yaml has`
 	if got := w.problems(); got != want {
 		t.Errorf("expected %s\nbut found %s", want, got)
