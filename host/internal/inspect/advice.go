@@ -130,9 +130,10 @@ func Hostless(item *v1alpha1.DeployItem, hosts *hostlease.Hosts, now time.Time) 
 			duration.HumanDuration(since))
 	case hosts.Running:
 		return ""
+	case hosts.Last == "" && !dated: // its host may have its Lease in the cluster of its Pods
+		return ""
 	case hosts.Last == "":
-		return "no host is running: none has a Lease in this cluster " +
-			"(only a host without locks beside a Landscaper needs none)"
+		return "no host has a Lease in this cluster: none is running, unless its Pods are in another cluster"
 	default:
 		return fmt.Sprintf("no host is running: the last Lease, %s, was renewed %s ago",
 			hosts.Last, duration.HumanDuration(now.Sub(hosts.Renewed)))

@@ -60,9 +60,10 @@ func TestHostless(t *testing.T) {
 		hosts  *hostlease.Hosts
 		want   string // the beginning; empty for nothing
 	}{
-		{"a new item", func(*v1alpha1.DeployItem) {}, none, "no host is running: none has a Lease"},
+		{"a new item", func(*v1alpha1.DeployItem) {}, none, "no host has a Lease in this cluster: "},
 		{"a set job", set, dead, "no host is running: the last Lease, kube-system/a, was renewed 4m ago"},
 		{"a job of a host that is gone", begun, dead, "no host is running: "},
+		{"a job of a host with its Pods in another cluster", begun, none, ""},
 		{"a deletion", deleted, dead, "no host is running: "},
 		{"a host may do it yet", set, running, ""},
 		{"all is done", done, none, ""},

@@ -28,8 +28,8 @@ const (
 	// pause is the time from a wake-up to its check. All wake-ups of an item within it lead to one check, so that an
 	// object that changes all the time costs no more than that.
 	pause = 2 * time.Second
-	// maxPause bounds the growing pause after an error, and maxTries the checks of an item with errors in a row.
-	maxPause, maxTries = 10 * time.Minute, 12
+	// maxPause bounds the growing pause after an error. The last of warnAfter errors in a row is a warning in the log.
+	maxPause, warnAfter = 10 * time.Minute, 12
 	// perSecond bounds the checks of all items in the long run, workers those at once.
 	perSecond, workers = 20, 4
 	// timeout bounds one check.
@@ -114,12 +114,14 @@ func (c *Checker) next(ctx context.Context) bool {
 	case err == nil:
 		c.queue.Forget(item)
 	case ctx.Err() != nil:
-	case c.limiter.NumRequeues(item) >= maxTries:
-		c.queue.Forget(item)
-		c.Log.Warn("the health of a deploy item's objects is unknown", "deployitem", item.String(), "error", err.Error())
 	default:
 		c.queue.AddRateLimited(item)
-		c.Log.Debug("health of a deploy item's objects not known yet", "deployitem", item.String(), "error", err.Error())
+		level := slog.LevelDebug
+		if c.limiter.NumRequeues(item) == warnAfter {
+			level = slog.LevelWarn
+		}
+		c.Log.Log(ctx, level, "the health of a deploy item's objects is not known; it is checked again",
+			"deployitem", item.String(), "error", err.Error())
 	}
 	return true
 }
