@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/move"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
@@ -231,4 +233,85 @@ func TestMoveGoesOn(t *testing.T) {
 	f.setJob()
 	f.driveTo(v1alpha1.DeployItemPhaseSucceeded)
 	f.expect("at the end", []string{"new"}, []string{"Reconcile on new", "Delete on old"})
+}
+
+// Rule (deploy-items.md#moving): A deletion during a call for the new cluster removes from both.
+func TestDeletedDuringMove(t *testing.T) {
+	f := newFleet(t, true, deployFirst...)
+	f.plugin.OnCall = func(
+		ctx context.Context, op plugin.Operation, c plugin.Call, o plugin.Observer,
+	) (*plugin.Outcome, error) {
+		outcome, err := f.call(ctx, op, c, o)
+		if op == plugin.Reconcile && f.left["new"] && f.read().DeletionTimestamp == nil {
+			f.remove(f.item)
+			f.memory.Changed(client.ObjectKeyFromObject(f.item))
+			<-ctx.Done()
+		}
+		return outcome, err
+	}
+	if item := f.drive(); item != nil {
+		t.Fatalf("found %s", describe(item))
+	}
+	f.expect("at the end", nil, []string{"Reconcile on new", "Delete on old", "Delete on new"})
+}
+
+// Rule (deploy-items.md#moving): A move is taken back with the old Target, and can begin again.
+func TestMoveTakenBack(t *testing.T) {
+	for name, tc := range map[string]struct {
+		annotations []string
+		fails       string
+	}{
+		"remove first": {moveFrom, "Delete on old"},
+		"deploy first": {deployFirst, "Reconcile on new"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, true, tc.annotations...)
+			f.fails = tc.fails
+			f.driveTo(v1alpha1.DeployItemPhaseFailed)
+			f.retarget("old")
+			item := f.driveTo(v1alpha1.DeployItemPhaseSucceeded)
+			f.expect("taken back", []string{"old"}, nil)
+			if move.From(item) != "" || !strings.Contains(rawStatus(item), `"cluster":"old","done":true,"kind":"Status"`) {
+				t.Errorf("found %s", rawStatus(item))
+			}
+			f.fails = ""
+			f.retarget("new")
+			f.driveTo(v1alpha1.DeployItemPhaseSucceeded)
+			if !maps.Equal(f.left, map[string]bool{"new": true}) {
+				t.Errorf("moved again: found %v after %v", f.left, f.did)
+			}
+		})
+	}
+}
+
+// Rule (deploy-items.md#moving): After the deployment to the new cluster, the way back is a move from there.
+func TestMoveReversed(t *testing.T) {
+	for _, order := range []move.Order{move.RemoveFirst, move.DeployFirst} {
+		t.Run(string(order), func(t *testing.T) {
+			f := newFleet(t, true, deployFirst...)
+			f.fails = "Delete on old"
+			f.driveTo(v1alpha1.DeployItemPhaseFailed)
+			f.retarget("old")
+			last := f.driveTo(v1alpha1.DeployItemPhaseFailed).Status.LastError
+			if last.Reason != sdk.ReasonTargetChanged || !strings.Contains(last.Message, move.FromAnnotation) {
+				t.Errorf("found %+v", last)
+			}
+			f.expect("without a name", []string{"new", "old"}, []string{"Reconcile on new"})
+			f.annotate(f.item, move.FromAnnotation, "new")
+			f.annotate(f.item, move.OrderAnnotation, string(order))
+			f.setJob()
+			item := f.driveTo(v1alpha1.DeployItemPhaseSucceeded)
+			f.expect("at the end", []string{"old"}, []string{"Reconcile on new", "Delete on new"})
+			if move.From(item) != "" || !strings.Contains(rawStatus(item), `"cluster":"old","done":true,"kind":"Status"`) {
+				t.Errorf("found %s", rawStatus(item))
+			}
+		})
+	}
+}
+
+// retarget gives the item another Target, and a job.
+func (f *fleet) retarget(name string) {
+	f.t.Helper()
+	f.patch(f.item, fmt.Sprintf(`{"spec":{"target":{"name":%q}}}`, name))
+	f.setJob()
 }

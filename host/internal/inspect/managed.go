@@ -28,7 +28,7 @@ var errNoObjects = errors.New("its deployer keeps none in the status of the item
 
 // managedObjects returns the objects in the provider status of an item; errNoObjects for an unknown kind of status.
 func managedObjects(item *v1alpha1.DeployItem) ([]managedObject, error) {
-	saved := move.View(item).Status.ProviderStatus
+	saved := move.View(item, move.Of(item)).Status.ProviderStatus
 	if saved == nil {
 		return nil, errNoObjects
 	}

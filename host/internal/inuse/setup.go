@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/move"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -109,7 +110,7 @@ func (k *Keeper) election() handler.TypedEventHandler[struct{}, reconcile.Reques
 func usesOther(before, after *v1alpha1.DeployItem) bool {
 	target, lsContext := contract.ReferencesOf(before)
 	nextTarget, nextContext := contract.ReferencesOf(after)
-	return target != nextTarget || lsContext != nextContext
+	return target != nextTarget || lsContext != nextContext || move.From(before) != move.From(after)
 }
 
 // refersOther reports whether an object may refer to something else than before, or whether its finalizer or its

@@ -13,6 +13,19 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
+// Rule (deploy-items.md#moving, /finalizer): The old Target is kept from the beginning of a move to its end.
+func TestUsesOther(t *testing.T) {
+	t.Parallel()
+	still, moves := &v1alpha1.DeployItem{}, &v1alpha1.DeployItem{}
+	moves.Status.Conditions = []v1alpha1.Condition{{
+		Type: move.Condition, Status: v1alpha1.ConditionTrue, Reason: string(move.Removing),
+		Message: "the move from the Target used goes on",
+	}}
+	if !usesOther(still, moves) || !usesOther(moves, still) || usesOther(moves, moves) {
+		t.Error("expected a look at the beginning of a move and at its end")
+	}
+}
+
 // TestNext: an object has the finalizer as long as an item names it, directly or through its Target or Context, that is
 // no newer than the deletion of the object.
 func TestNext(t *testing.T) {

@@ -69,7 +69,7 @@ func (p callPhase) callPlugin(
 	if item.Generation != generation { // the children are of another spec
 		return nil, itemclient.ErrOutdated
 	}
-	c.DeployItem, c.PickUpPending, c.Claims = move.View(item), p.tenure.IsPending(), p.claims()
+	c.DeployItem, c.PickUpPending, c.Claims = move.View(item, p.moving), p.tenure.IsPending(), p.claims()
 	p.called.begun = true
 	outcome, err := telemetry.Call(ctx, p.Plugin, p.operation(), c, o)
 	return outcome, joberror.FromCall(err)

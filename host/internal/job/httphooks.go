@@ -34,7 +34,7 @@ func (p callPhase) preReconcile(
 	}
 	ctx, cancel := untilDeadline(ctx, c.Deadline)
 	defer cancel()
-	c.DeployItem = move.View(p.tenure.View())
+	c.DeployItem = move.View(p.tenure.View(), p.moving)
 	rendered := &plugin.Rendered{}
 	if p.Plugin.Info().Capabilities.Render {
 		if rendered, err = telemetry.Render(ctx, p.Plugin, c); err != nil {

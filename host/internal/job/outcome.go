@@ -70,7 +70,7 @@ func (e ending) afterMove(ctx context.Context, outcome *plugin.Outcome) (*plugin
 	if e.decision.Action == contract.Abort {
 		return outcome, nil, nil
 	}
-	after, step := move.After(e.tenure.View(), outcome, e.Standalone, e.Clock.Now())
+	after, step := move.After(e.moving, e.tenure.View(), outcome, e.Standalone, e.Clock.Now())
 	if step.From != "" { // a wrong name is an error before the move begins
 		if _, err := e.Targets.Named(ctx, e.key.Namespace, step.From); err != nil {
 			return nil, nil, joberror.FromOther(err)
@@ -83,10 +83,10 @@ func (e ending) afterMove(ctx context.Context, outcome *plugin.Outcome) (*plugin
 func (e ending) writeOutcome(ctx context.Context, outcome *plugin.Outcome, moved tenure.Change) error {
 	if err := errors.Join(exports.Check(outcome.Succeeded), sdk.CheckConditions(outcome.Conditions)); err != nil {
 		// The provider status is valid, and names what is deployed.
-		return e.with(move.Save(outcome.ProviderStatus)).handleError(ctx, joberror.Protocol(err))
+		return e.with(move.Save(e.moving, outcome.ProviderStatus)).handleError(ctx, joberror.Protocol(err))
 	}
 	e = e.with(func(item *v1alpha1.DeployItem) {
-		move.Save(outcome.ProviderStatus)(item)
+		move.Save(e.moving, outcome.ProviderStatus)(item)
 		contract.SetReported(item, outcome.Conditions, e.Clock.Now())
 		if moved != nil {
 			moved(item)
@@ -163,7 +163,7 @@ func (w *work) keepProviderStatus(ctx context.Context, outcome *plugin.Outcome) 
 	}
 	err := move.Check(outcome.ProviderStatus)
 	if err == nil {
-		err = w.tenure.Keep(ctx, move.Save(outcome.ProviderStatus))
+		err = w.tenure.Keep(ctx, move.Save(w.moving, outcome.ProviderStatus))
 	}
 	if err != nil {
 		w.log.Warn("the provider status of a discarded outcome could not be written", "error", err.Error())

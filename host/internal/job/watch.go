@@ -178,7 +178,7 @@ func (o *observer) SaveProviderStatus(ctx context.Context, document []byte) erro
 	show := o.show(o.takeProgress())
 	err := o.tenure.Save(ctx, func(item *v1alpha1.DeployItem) {
 		show(item)
-		move.Save(document)(item)
+		move.Save(o.moving, document)(item)
 	})
 	var refused *itemclient.RefusedError
 	if errors.As(err, &refused) {

@@ -40,8 +40,8 @@ type work struct {
 	log      *slog.Logger
 	// before is the status before the job if the item was deployed as in its spec; nil otherwise.
 	before *v1alpha1.DeployItemStatus
-	// removes: the next call is for the old cluster of a move.
-	removes bool
+	// moving is the state of the item's move for the call of this run.
+	moving move.State
 }
 
 func (r *Runner) newWork(task Task) *work {
@@ -51,7 +51,7 @@ func (r *Runner) newWork(task Task) *work {
 	}
 	return &work{
 		Runner: r, key: client.ObjectKeyFromObject(task.Item), decision: decision, hooks: task.Hooks,
-		result: &Result{Progress: task.Progress}, removes: move.Removes(task.Item),
+		result: &Result{Progress: task.Progress}, moving: move.Of(task.Item),
 		tenure: tenure.New(r.Items, task.Item, decision, r.Clock.Now, r.UnknownOperation), log: r.logOf(task.Item),
 	}
 }
@@ -96,7 +96,7 @@ func (w *work) operation() plugin.Operation {
 	switch {
 	case w.decision.Action == contract.Abort:
 		return plugin.Abort
-	case w.decision.Deletion, w.removes:
+	case w.decision.Deletion, w.moving == move.Removing:
 		return plugin.Delete
 	case w.decision.Force && w.Plugin.Info().Capabilities.ForceReconcile:
 		return plugin.ForceReconcile

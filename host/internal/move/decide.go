@@ -27,12 +27,15 @@ const (
 // annotation, empty for none fit for a move. again reports whether the job goes on in the new state: otherwise the
 // answer is that of a job without a move.
 func decide(s State, a answer, from, named string, order Order) (next State, again bool) {
+	own := s == Still || s == TakenBack || s == Reversing // the item names no other Target than the one to deploy to
 	switch {
-	case s == Still && a == otherCluster && named != "":
+	case own && a == otherCluster && named != "":
 		if order == DeployFirst {
 			return Deploying, true
 		}
 		return Removing, true
+	case own && s != Still && a == succeeded:
+		return TakenBack, true
 	case s == Deploying && a == succeeded:
 		return Removing, true
 	case s == Deploying && a == otherCluster: // a third one: a second move begins after the end of this one
@@ -54,12 +57,12 @@ type Step struct {
 	From string
 }
 
-// After returns the step after the outcome of a call, and the outcome of the job: a job with another step of its move
-// goes on. begins allows a move to begin; one under way always goes on.
+// After returns the step after the outcome of a call in a state, and the outcome of the job: a job with another step of
+// its move goes on. begins allows a move to begin; one under way always goes on.
 func After(
-	item *v1alpha1.DeployItem, outcome *plugin.Outcome, begins bool, now time.Time,
+	s State, item *v1alpha1.DeployItem, outcome *plugin.Outcome, begins bool, now time.Time,
 ) (*plugin.Outcome, Step) {
-	s, from := Of(item), From(item)
+	from := From(item)
 	named, order, _ := annotated(item)
 	a := answerOf(outcome)
 	if s == Still && (!begins || item.Status.ProviderStatus == nil) {
@@ -67,13 +70,13 @@ func After(
 	}
 	next, again := decide(s, a, from, named, order)
 	if !again {
-		return explained(item, outcome, begins), Step{}
+		return explained(s, item, outcome, begins), Step{}
 	}
 	step := Step{}
 	if a == otherCluster && s != Deploying {
 		from, step.From = named, named
 	}
-	step.Change = enter(next, from, now)
+	step.Change = enter(s, next, from, now)
 	goesOn := fmt.Sprintf("the next step: "+messages[next], from)
 	return &plugin.Outcome{
 		ProviderStatus: outcome.ProviderStatus, Conditions: outcome.Conditions,
@@ -122,7 +125,7 @@ func ParseOrder(name string) (Order, error) {
 // explained returns an outcome of a job without another step of a move, with errors for users: those about another
 // cluster have the way to a move, and those of the old cluster say so. The item's own target has nothing to do with
 // these.
-func explained(item *v1alpha1.DeployItem, outcome *plugin.Outcome, begins bool) *plugin.Outcome {
+func explained(s State, item *v1alpha1.DeployItem, outcome *plugin.Outcome, begins bool) *plugin.Outcome {
 	if len(outcome.Errors) == 0 {
 		return outcome
 	}
@@ -130,10 +133,10 @@ func explained(item *v1alpha1.DeployItem, outcome *plugin.Outcome, begins bool) 
 	out.Errors = slices.Clone(outcome.Errors)
 	for i := range out.Errors {
 		e := &out.Errors[i]
-		if isOtherCluster(*e) && (begins || Of(item) != Still) {
+		if isOtherCluster(*e) && (begins || s != Still) {
 			e.Message += advice(item)
 		}
-		if Removes(item) {
+		if s == Removing {
 			e.Message = fmt.Sprintf("removal from the Target %q: %s", From(item), e.Message)
 			e.TargetSilent = false
 		}

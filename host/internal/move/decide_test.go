@@ -27,6 +27,13 @@ func TestDecide(t *testing.T) {
 		{"after the removal comes an ordinary job", Removing, succeeded, "", RemoveFirst, Still, true},
 		{"the name is wrong", Removing, otherCluster, "old", RemoveFirst, Removing, false},
 		{"the name is right now", Removing, otherCluster, "right", RemoveFirst, Removing, true},
+		{"a move taken back ends", TakenBack, succeeded, "", RemoveFirst, TakenBack, true},
+		{"it goes on to be taken back", TakenBack, unfinished, "", RemoveFirst, TakenBack, false},
+		{"another move begins instead", TakenBack, otherCluster, "third", RemoveFirst, Removing, true},
+		{"the new cluster has no name", Reversing, otherCluster, "", RemoveFirst, Reversing, false},
+		{"the way back removes first", Reversing, otherCluster, "new", RemoveFirst, Removing, true},
+		{"the way back deploys first", Reversing, otherCluster, "new", DeployFirst, Deploying, true},
+		{"there is one cluster only", Reversing, succeeded, "new", DeployFirst, TakenBack, true},
 	} {
 		if next, again := decide(tc.state, tc.answer, "old", tc.named, tc.order); next != tc.next || again != tc.again {
 			t.Errorf("%s: expected %s, %t, but found %s, %t", tc.reason, tc.next, tc.again, next, again)

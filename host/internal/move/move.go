@@ -48,6 +48,7 @@ const (
 	reasonMoved     = "Moved"
 	reasonDeploying = "Deploying"
 	reasonRemoving  = "Removing"
+	reasonTakenBack = "TakenBack"
 )
 
 // State is the state of a move.
@@ -61,30 +62,47 @@ const (
 	Deploying State = reasonDeploying
 	// Removing: the plugin is called to delete everything on the old cluster.
 	Removing State = reasonRemoving
+	// TakenBack: the item names its old Target again, and nothing is recorded about another cluster. The plugin is called
+	// for the old cluster as without a move.
+	TakenBack State = reasonTakenBack
+	// Reversing: the item names its old Target again, but something is recorded about another cluster. The plugin answers
+	// that this is another one, and the move from there begins if the annotation names a Target for it.
+	Reversing State = "Reversing"
 )
 
 var messages = map[State]string{
 	Still:     "the move from the Target %s has ended",
 	Deploying: "the move from the Target %s goes on: it deploys to the new one, and then removes all from the old one",
 	Removing:  "the move from the Target %s goes on: it removes all there",
+	TakenBack: "the move from the Target %s was taken back",
 }
 
-// Of returns the state of the move of an item. A deletion begins on the old cluster.
+// Of returns the state of the move of an item. A deletion begins on the old cluster. A call keeps its state to the end,
+// whatever happens to the item meanwhile.
 func Of(item *v1alpha1.DeployItem) State {
-	c := conditionOf(item)
+	own, _ := contract.TargetOfItem(item)
 	switch {
-	case c == nil || c.Status != v1alpha1.ConditionTrue:
+	case !moves(item):
 		return Still
 	case item.DeletionTimestamp != nil:
 		return Removing
+	case From(item) != own:
+		return State(conditionOf(item).Reason)
+	case read(item).New == nil:
+		return TakenBack
 	default:
-		return State(c.Reason)
+		return Reversing
 	}
+}
+
+func moves(item *v1alpha1.DeployItem) bool {
+	c := conditionOf(item)
+	return c != nil && c.Status == v1alpha1.ConditionTrue
 }
 
 // From returns the name of the old Target during a move; empty without one.
 func From(item *v1alpha1.DeployItem) (name string) {
-	if Of(item) != Still {
+	if moves(item) {
 		_, _ = fmt.Sscanf(conditionOf(item).Message, messages[Still], &name) // it is the fifth word of each message
 	}
 	return name
@@ -99,9 +117,6 @@ func conditionOf(item *v1alpha1.DeployItem) *v1alpha1.Condition {
 	return nil
 }
 
-// Removes reports whether the next call of the plugin is for the old cluster.
-func Removes(item *v1alpha1.DeployItem) bool { return Of(item) == Removing }
-
 // both is the provider status of an item during a move.
 type both struct {
 	metav1.TypeMeta `json:",inline"`
@@ -112,58 +127,60 @@ type both struct {
 
 var typeOfBoth = metav1.TypeMeta{APIVersion: "host.pergola.dev/v1alpha1", Kind: "MovingProviderStatus"}
 
-// read returns the two documents of an item, and the place of the one for the next call.
-func read(item *v1alpha1.DeployItem) (b *both, next **runtime.RawExtension) {
-	b = &both{TypeMeta: typeOfBoth}
-	if Of(item) == Still {
+// read returns the two documents of an item.
+func read(item *v1alpha1.DeployItem) *both {
+	b := &both{TypeMeta: typeOfBoth}
+	if !moves(item) {
 		b.New = item.Status.ProviderStatus
-		return b, &b.New
-	}
-	if raw := item.Status.ProviderStatus; raw != nil {
+	} else if raw := item.Status.ProviderStatus; raw != nil {
 		_ = json.Unmarshal(raw.Raw, b) // an API server returns JSON
 	}
-	if Removes(item) {
-		return b, &b.Old
-	}
-	return b, &b.New
+	return b
 }
 
-// View returns the item for the next call of its plugin: with the Target and the provider status of that call. It
-// shares all else with the item.
-func View(item *v1alpha1.DeployItem) *v1alpha1.DeployItem {
-	if !Removes(item) {
-		return Own(item)
+// of returns the place of the document of a call in a state.
+func (b *both) of(s State) **runtime.RawExtension {
+	if s == Removing || s == TakenBack {
+		return &b.Old
 	}
+	return &b.New
+}
+
+// View returns the item for a call of its plugin in a state: with the Target and the provider status of that call. It
+// shares all else with the item.
+func View(item *v1alpha1.DeployItem, s State) *v1alpha1.DeployItem {
 	view := *item
-	view.Spec.Target = &v1alpha1.ObjectReference{Name: From(item), Namespace: item.Namespace}
-	b, _ := read(item)
-	view.Status.ProviderStatus = b.Old
+	if s == Removing {
+		view.Spec.Target = &v1alpha1.ObjectReference{Name: From(item), Namespace: item.Namespace}
+	}
+	view.Status.ProviderStatus = *read(item).of(s)
 	return &view
 }
 
 // Own is View for a call about the item's own Target.
 func Own(item *v1alpha1.DeployItem) *v1alpha1.DeployItem {
-	own := *item
-	b, _ := read(item)
-	own.Status.ProviderStatus = b.New
-	return &own
+	s := Of(item)
+	if s == Removing {
+		s = Deploying
+	}
+	return View(item, s)
 }
 
-// Save returns the change that saves a provider status of the next call; nil changes nothing.
-func Save(document []byte) func(*v1alpha1.DeployItem) {
+// Save returns the change that saves a provider status of a call in a state; nil changes nothing.
+func Save(s State, document []byte) func(*v1alpha1.DeployItem) {
 	return func(item *v1alpha1.DeployItem) {
 		if document == nil {
 			return
 		}
-		b, next := read(item)
-		*next = &runtime.RawExtension{Raw: document}
-		b.write(item, Of(item))
+		b := read(item)
+		*b.of(s) = &runtime.RawExtension{Raw: document}
+		b.write(item, moves(item))
 	}
 }
 
-// write writes the documents as the provider status for a state.
-func (b *both) write(item *v1alpha1.DeployItem, s State) {
-	if s == Still {
+// write writes the documents as the provider status of an item that moves, or one of them for another.
+func (b *both) write(item *v1alpha1.DeployItem, moves bool) {
+	if !moves {
 		item.Status.ProviderStatus = b.New
 		return
 	}
@@ -173,20 +190,20 @@ func (b *both) write(item *v1alpha1.DeployItem, s State) {
 	}
 }
 
-// enter returns the change to a state of the move from a Target.
-func enter(s State, from string, now time.Time) func(*v1alpha1.DeployItem) {
+// enter returns the change by a call in a state to the next state of the move from a Target.
+func enter(s, next State, from string, now time.Time) func(*v1alpha1.DeployItem) {
 	return func(item *v1alpha1.DeployItem) {
-		b, _ := read(item)
-		if Of(item) == Still {
-			b.Old, b.New = b.New, nil
+		b, goesOn := read(item), v1alpha1.ConditionTrue
+		if next == Still || next == TakenBack {
+			goesOn = v1alpha1.ConditionFalse
 		}
-		b.write(item, s)
-		status := v1alpha1.ConditionTrue
-		if s == Still {
-			status = v1alpha1.ConditionFalse
+		switch {
+		case s == Still, s == Reversing && next != TakenBack, s == TakenBack && next == TakenBack:
+			b.Old, b.New = b.New, b.Old // the cluster of the call becomes the old one, or that of the item
 		}
+		b.write(item, goesOn == v1alpha1.ConditionTrue)
 		contract.SetReported(item, []sdk.Condition{{
-			Type: Condition, Status: status, Reason: string(s), Message: fmt.Sprintf(messages[s], from),
+			Type: Condition, Status: goesOn, Reason: string(next), Message: fmt.Sprintf(messages[next], from),
 		}}, now)
 	}
 }

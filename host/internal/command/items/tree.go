@@ -57,7 +57,7 @@ work. Unreadable objects are Unknown, with the reason. Of Secrets only the metad
 
 // targetOf returns a reader for the Target of an item.
 func (c *userCluster) targetOf(ctx context.Context, item *v1alpha1.DeployItem) (client.Reader, error) {
-	target, err := c.resolver().Target(ctx, move.View(item))
+	target, err := c.resolver().Target(ctx, move.View(item, move.Of(item)))
 	if err != nil {
 		return nil, err
 	}
