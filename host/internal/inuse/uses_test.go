@@ -13,7 +13,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Rule (deploy-items.md#moving, /finalizer): The old Target is kept from the beginning of a move to its end.
+// Rule (deploy-items.md#moving): The finalizer of the old Target comes with the move, and goes with it.
 func TestUsesOther(t *testing.T) {
 	t.Parallel()
 	still, moves := &v1alpha1.DeployItem{}, &v1alpha1.DeployItem{}

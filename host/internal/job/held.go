@@ -9,7 +9,6 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/joberror"
-	"github.com/pergola-deploy/pergola/host/internal/move"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -55,7 +54,7 @@ func (w *work) holder(errs []plugin.Error) (holder *v1alpha1.DeployItem, what st
 // claims returns what living items need of an item that is being deleted. A move leaves nothing to them: they have the
 // old Target, and wait for the next try.
 func (w *work) claims() []sdk.Claim {
-	if w.Holders == nil || w.operation() != plugin.Delete || w.moving == move.Removing {
+	if w.Holders == nil || w.operation() != plugin.Delete || w.moving.Removes() {
 		return nil
 	}
 	claims, err := w.Holders.Claims(w.tenure.View())

@@ -44,7 +44,7 @@ func (p preparePhase) resolve(ctx context.Context) (plugin.Call, error) {
 
 // target resolves the item's own Target, or the old one for its step of a move.
 func (p preparePhase) target(ctx context.Context, item *v1alpha1.DeployItem) (*v1alpha1.ResolvedTarget, error) {
-	if p.moving != move.Removing {
+	if !p.moving.Removes() {
 		return p.Targets.Target(ctx, item)
 	}
 	resolved, err := p.Targets.Named(ctx, item.Namespace, move.From(item))

@@ -96,7 +96,7 @@ func (w *work) operation() plugin.Operation {
 	switch {
 	case w.decision.Action == contract.Abort:
 		return plugin.Abort
-	case w.decision.Deletion, w.moving == move.Removing:
+	case w.decision.Deletion, w.moving.Removes():
 		return plugin.Delete
 	case w.decision.Force && w.Plugin.Info().Capabilities.ForceReconcile:
 		return plugin.ForceReconcile

@@ -27,7 +27,7 @@ const (
 // annotation, empty for none fit for a move. again reports whether the job goes on in the new state: otherwise the
 // answer is that of a job without a move.
 func decide(s State, a answer, from, named string, order Order) (next State, again bool) {
-	own := s == Still || s == TakenBack || s == Reversing // the item names no other Target than the one to deploy to
+	own := s == Still || s == TakenBack || s == Reversing // no other Target belongs to the item
 	switch {
 	case own && a == otherCluster && named != "":
 		if order == DeployFirst {
@@ -136,7 +136,7 @@ func explained(s State, item *v1alpha1.DeployItem, outcome *plugin.Outcome, begi
 		if isOtherCluster(*e) && (begins || s != Still) {
 			e.Message += advice(item)
 		}
-		if s == Removing {
+		if s.Removes() {
 			e.Message = fmt.Sprintf("removal from the Target %q: %s", From(item), e.Message)
 			e.TargetSilent = false
 		}

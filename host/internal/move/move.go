@@ -95,6 +95,9 @@ func Of(item *v1alpha1.DeployItem) State {
 	}
 }
 
+// Removes reports whether a call in this state is to delete everything on the old cluster.
+func (s State) Removes() bool { return s == Removing }
+
 func moves(item *v1alpha1.DeployItem) bool {
 	c := conditionOf(item)
 	return c != nil && c.Status == v1alpha1.ConditionTrue
@@ -150,7 +153,7 @@ func (b *both) of(s State) **runtime.RawExtension {
 // shares all else with the item.
 func View(item *v1alpha1.DeployItem, s State) *v1alpha1.DeployItem {
 	view := *item
-	if s == Removing {
+	if s.Removes() {
 		view.Spec.Target = &v1alpha1.ObjectReference{Name: From(item), Namespace: item.Namespace}
 	}
 	view.Status.ProviderStatus = *read(item).of(s)
@@ -160,7 +163,7 @@ func View(item *v1alpha1.DeployItem, s State) *v1alpha1.DeployItem {
 // Own is View for a call about the item's own Target.
 func Own(item *v1alpha1.DeployItem) *v1alpha1.DeployItem {
 	s := Of(item)
-	if s == Removing {
+	if s.Removes() {
 		s = Deploying
 	}
 	return View(item, s)
