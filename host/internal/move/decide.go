@@ -27,14 +27,14 @@ const (
 // annotation, empty for none fit for a move. again reports whether the job goes on in the new state: otherwise the
 // answer is that of a job without a move.
 func decide(s State, a answer, from, named string, order Order) (next State, again bool) {
-	own := s == Still || s == TakenBack || s == Reversing // no other Target belongs to the item
+	begins := s == Still || s == TakenBack || s == Reversing // a move can begin
 	switch {
-	case own && a == otherCluster && named != "":
+	case begins && a == otherCluster && named != "":
 		if order == DeployFirst {
 			return Deploying, true
 		}
 		return Removing, true
-	case own && s != Still && a == succeeded:
+	case begins && s != Still && a == succeeded:
 		return TakenBack, true
 	case s == Deploying && a == succeeded:
 		return Removing, true
