@@ -11,7 +11,7 @@ import (
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
-// Rule (deploy-items.md#health, /restart): A deployed item shows lost and regained health without another job, also if
+// Rule (deploy-items.md#health): A deployed item shows lost and regained health without another job, also if
 // the health returns while the host is away.
 func TestHealthOfDeployedItem(t *testing.T) {
 	options := testenv.HostOptions{PluginDir: pluginDir(t, "manifest"), Standalone: true}

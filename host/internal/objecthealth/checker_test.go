@@ -124,7 +124,7 @@ func (b *bench) ready() string {
 	return ""
 }
 
-// Rule (deploy-items.md#health, /wake-ups): The wake-ups of an item within two seconds lead to one check; after an
+// Rule (deploy-items.md#health): The wake-ups of an item within two seconds lead to one check; after an
 // error it is repeated, and also if the item changes meanwhile.
 func TestChecks(t *testing.T) {
 	lacks, heals, fails := answer{lacks: "a Pod"}, answer{}, answer{err: errors.New("no answer")}
@@ -202,7 +202,7 @@ func TestWhatIsNotChecked(t *testing.T) {
 	}
 }
 
-// Rule (deploy-items.md#health, /restart): After the start of a plugin its unhealthy items are checked, and no others;
+// Rule (deploy-items.md#health): After the start of a plugin its unhealthy items are checked, and no others;
 // one whose check fails keeps its pause.
 func TestStarted(t *testing.T) {
 	unhealthy := func(i *v1alpha1.DeployItem) { contract.ShowHealth(i, "a Pod", i.Status.TransitionTimes.InitTime.Time) }

@@ -190,7 +190,7 @@ func TestComparisonsAreSpread(t *testing.T) {
 	}
 }
 
-// Rule (host-configuration.md#fields, /interval): An item without a schedule is compared once in each interval, until
+// Rule (host-configuration.md#fields): An item without a schedule is compared once in each interval, until
 // it gets a schedule or goes.
 func TestComparisonsComeOnce(t *testing.T) {
 	const interval = time.Hour

@@ -87,7 +87,7 @@ func TestInfo(t *testing.T) {
 	}
 	want := sdktest.Capabilities{
 		Render: true, Diff: true, Validate: true, Configure: true, Watch: true, ForceReconcile: true,
-		ContextCredentials: true, ContextOCMConfig: true, LatePickUp: true, ScheduleInConfig: true,
+		CheckHealth: true, ContextCredentials: true, ContextOCMConfig: true, LatePickUp: true, ScheduleInConfig: true,
 		Hooks: []hook.Type{hook.ShouldReconcile},
 	}
 	if diff := cmp.Diff(want, info.Capabilities); diff != "" {

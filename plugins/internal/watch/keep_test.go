@@ -21,7 +21,7 @@ func (w *world) keep(item string, seen ...Seen) {
 	w.set.Keep(types.NamespacedName{Namespace: w.Namespace, Name: item}, seen)
 }
 
-// Rule (deploy-items.md#health, /watched): The objects of a finished item are watched without a limit of time, unless a
+// Rule (deploy-items.md#health): The objects of a finished item are watched without a limit of time, unless a
 // wake-up is followed by no check.
 func TestKeep(t *testing.T) {
 	t.Parallel()
@@ -52,7 +52,7 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// Rule (deploy-items.md#health, /watched): The objects of finished items take no watch from waiting items.
+// Rule (deploy-items.md#health): The objects of finished items take no watch from waiting items.
 func TestKeptWatches(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

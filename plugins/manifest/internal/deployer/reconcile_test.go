@@ -32,7 +32,7 @@ func TestConformance(t *testing.T) {
 func TestCapabilities(t *testing.T) {
 	t.Parallel()
 	want := sdktest.Capabilities{
-		Render: true, Diff: true, Validate: true, Configure: true, Watch: true, LatePickUp: true,
+		Render: true, Diff: true, Validate: true, Configure: true, Watch: true, LatePickUp: true, CheckHealth: true,
 		Hooks: []hook.Type{hook.ShouldReconcile},
 	}
 	if diff := cmp.Diff(want, newWorld(t).Plugin.Info().Capabilities); diff != "" {
