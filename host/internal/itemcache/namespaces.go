@@ -1,6 +1,7 @@
 package itemcache
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -38,80 +39,133 @@ func (p *positions) set(namespace, version string) {
 	p.of[namespace] = version
 }
 
-// advance sets a position after an event. The first events of a watch without a position have no order.
-func (p *positions) advance(namespace, version string) {
+// advance sets a position after an event. A position begins with a bookmark: the items before it have no order.
+func (p *positions) advance(namespace string, event watch.Event) {
+	item, ok := event.Object.(*v1alpha1.DeployItem)
+	if !ok {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if order, err := resourceversion.CompareResourceVersion(p.of[namespace], version); err != nil || order < 0 {
-		p.of[namespace] = version
+	if before := p.of[namespace]; before == "" {
+		if event.Type == watch.Bookmark {
+			p.of[namespace] = item.ResourceVersion
+		}
+	} else if order, err := resourceversion.CompareResourceVersion(before, item.ResourceVersion); err != nil || order < 0 {
+		p.of[namespace] = item.ResourceVersion
 	}
 }
 
-// listNamespaces lists the items of the source's namespaces as one list. A forbidden namespace, such as one without
-// the host's Role yet, must not hold up the others: of it the list has the items in the cache.
+// listNamespaces lists the items of the source's namespaces as one list.
 func (s *Source) listNamespaces(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	all := &metav1.List{}
 	for _, namespace := range s.namespaces {
-		version, err := s.listNamespace(ctx, namespace, options, all)
-		switch {
-		case apierrors.IsForbidden(err):
-			err = s.Each(namespace, func(item *v1alpha1.DeployItem) {
-				all.Items = append(all.Items, runtime.RawExtension{Object: item})
-			})
-		case err == nil:
-			s.positions.set(namespace, version)
-			all.ResourceVersion = version
-		}
+		items, version, err := s.listNamespace(ctx, namespace, options)
 		if err != nil {
 			return nil, err
 		}
+		s.positions.set(namespace, version)
+		all.Items, all.ResourceVersion = append(all.Items, items...), cmp.Or(version, all.ResourceVersion)
 	}
 	return all, nil
 }
 
-// listNamespace adds the items of a namespace to a list, page by page, and returns the resourceVersion.
+// listNamespace lists the items of a namespace, page by page, and returns their position. A forbidden namespace, such
+// as one without the host's Role yet, must not hold up the others: its items are those in the cache, with the position
+// so far. They are none, without a position, if the namespace is gone.
 func (s *Source) listNamespace(
-	ctx context.Context, namespace string, options metav1.ListOptions, all *metav1.List,
-) (version string, err error) {
+	ctx context.Context, namespace string, options metav1.ListOptions,
+) (items []runtime.RawExtension, position string, err error) {
 	for {
 		page, err := s.list(ctx, namespace, options)
-		if err != nil {
-			return "", err
+		switch {
+		case apierrors.IsForbidden(err) && s.isGone(ctx, namespace):
+			return nil, "", nil
+		case apierrors.IsForbidden(err):
+			items = nil
+			err = s.Each(namespace, func(item *v1alpha1.DeployItem) {
+				items = append(items, runtime.RawExtension{Object: item})
+			})
+			return items, s.positions.get(namespace), err
+		case err != nil:
+			return nil, "", err
 		}
-		all.Items = append(all.Items, page.Items...)
+		items = append(items, page.Items...)
 		if page.Continue == "" {
-			return page.ResourceVersion, nil
+			return items, page.ResourceVersion, nil
 		}
 		options.ResourceVersion, options.Continue = "", page.Continue
 	}
 }
 
+// isGone reports whether there is no such namespace, as far as the host may tell.
+func (s *Source) isGone(ctx context.Context, namespace string) bool {
+	return apierrors.IsNotFound(s.client.Get().AbsPath("/api/v1/namespaces", namespace).Do(ctx).Error())
+}
+
 // watchNamespaces watches the items of the source's namespaces, each from its own position. A forbidden namespace is
-// tried again after a while. If it was never listed, its watch begins with its items.
+// tried again after a while.
 func (s *Source) watchNamespaces(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	all := newMergedWatch()
-	forbidden := false
 	for _, namespace := range s.namespaces {
-		options.ResourceVersion = s.positions.get(namespace)
-		w, err := s.watch(ctx, namespace, options)
-		if apierrors.IsForbidden(err) {
-			forbidden = true
-			continue
-		}
+		first, w, err := s.watchNamespace(ctx, namespace, options)
 		if err != nil {
 			all.Stop()
 			return nil, err
 		}
-		all.add(w, func(event watch.Event) {
-			if item, ok := event.Object.(*v1alpha1.DeployItem); ok {
-				s.positions.advance(namespace, item.ResourceVersion)
-			}
-		})
-	}
-	if forbidden {
-		all.endAfter(s.retry)
+		if w == nil {
+			all.endAfter(s.retry)
+			w = watch.NewFake() // without events
+		}
+		all.add(first, w, func(event watch.Event) { s.positions.advance(namespace, event) })
 	}
 	return all, nil
+}
+
+// watchNamespace returns a watch of a namespace from its position, nil if that is forbidden, and the events before it.
+func (s *Source) watchNamespace(
+	ctx context.Context, namespace string, options metav1.ListOptions,
+) (first []watch.Event, w watch.Interface, err error) {
+	if options.ResourceVersion = s.positions.get(namespace); options.ResourceVersion == "" {
+		first, options.ResourceVersion, err = s.catchUp(ctx, namespace)
+		if err != nil || options.ResourceVersion == "" {
+			return first, nil, err
+		}
+	}
+	w, err = s.watch(ctx, namespace, options)
+	if !apierrors.IsForbidden(err) {
+		return first, w, err
+	}
+	if s.isGone(ctx, namespace) {
+		s.positions.set(namespace, "")
+	}
+	return nil, nil, nil
+}
+
+// catchUp returns the events that bring the cache to the state of a namespace without a position, with a bookmark at
+// the end, and the new position; empty if the namespace is forbidden.
+func (s *Source) catchUp(ctx context.Context, namespace string) (events []watch.Event, position string, err error) {
+	items, position, err := s.listNamespace(ctx, namespace, metav1.ListOptions{Limit: pageSize})
+	if err != nil {
+		return nil, "", err
+	}
+	listed := map[string]bool{}
+	for _, raw := range items {
+		if item, ok := raw.Object.(*v1alpha1.DeployItem); ok {
+			listed[item.Name] = true
+			events = append(events, watch.Event{Type: watch.Added, Object: item})
+		}
+	}
+	err = s.Each(namespace, func(item *v1alpha1.DeployItem) {
+		if !listed[item.Name] {
+			events = append(events, watch.Event{Type: watch.Deleted, Object: item})
+		}
+	})
+	if position != "" {
+		bookmark := &v1alpha1.DeployItem{ObjectMeta: metav1.ObjectMeta{ResourceVersion: position}}
+		events = append(events, watch.Event{Type: watch.Bookmark, Object: bookmark})
+	}
+	return events, position, err
 }
 
 // mergedWatch has the events of several watches. It ends with the first of them.
@@ -137,16 +191,28 @@ func newMergedWatch() *mergedWatch {
 	return m
 }
 
-// add adds a watch. taken is called with each event after its receipt from the merged watch.
-func (m *mergedWatch) add(w watch.Interface, taken func(watch.Event)) {
+// add adds a watch, with events before its own. taken is called with each event after its receipt from the merged
+// watch.
+func (m *mergedWatch) add(first []watch.Event, w watch.Interface, taken func(watch.Event)) {
 	context.AfterFunc(m.ended, w.Stop)
+	send := func(event watch.Event) (sent bool) {
+		select {
+		case m.events <- event:
+			taken(event)
+			return true
+		case <-m.ended.Done():
+			return false
+		}
+	}
 	m.parts.Go(func() {
 		defer m.end()
+		for _, event := range first {
+			if !send(event) {
+				return
+			}
+		}
 		for event := range w.ResultChan() {
-			select {
-			case m.events <- event:
-				taken(event)
-			case <-m.ended.Done():
+			if !send(event) {
 				return
 			}
 		}

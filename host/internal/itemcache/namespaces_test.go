@@ -218,8 +218,8 @@ func TestMergedWatch(t *testing.T) {
 	one, two := watch.NewFake(), watch.NewFake()
 	merged := newMergedWatch()
 	var taken []watch.EventType
-	merged.add(one, func(e watch.Event) { taken = append(taken, e.Type) })
-	merged.add(two, func(watch.Event) {})
+	merged.add(nil, one, func(e watch.Event) { taken = append(taken, e.Type) })
+	merged.add(nil, two, func(watch.Event) {})
 	go one.Add(&v1alpha1.DeployItem{})
 	if e := <-merged.ResultChan(); e.Type != watch.Added {
 		t.Errorf("found %+v", e)
