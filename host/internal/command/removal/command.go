@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -18,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
+	"github.com/pergola-deploy/pergola/host/internal/hostlease"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -35,12 +38,14 @@ they nor locks, finalizers and Pods of the host are left. Then nothing holds up 
 definitions.
 
 The host has to run until the end, and tools such as Flux and Argo CD must not create the items again. Beside a
-Landscaper the command is refused, since its executions would.
+Landscaper the command is refused, since its executions would. If the running hosts serve some namespaces only, name
+those of the host to uninstall: others may be of another installation.
 
 The rest is printed on standard error whenever it changes. The exit code is 0 if nothing is left, 2 after an error, and
 3 after the timeout.`,
 		Example: `  pergola remove --with-deployed
-  pergola remove --leave-deployed --timeout 5m`,
+  pergola remove --leave-deployed --timeout 5m
+  pergola remove --with-deployed --namespaces shop,tools`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if r.Client, err = connect(kubeconfig, version); err != nil {
@@ -94,6 +99,9 @@ func (r *remover) run(ctx context.Context) error {
 	case !meta.IsNoMatchError(err):
 		return fmt.Errorf("look for a Landscaper: %w", err)
 	}
+	if err := r.checkNamespaces(ctx); err != nil {
+		return err
+	}
 	if err := r.deleteItems(ctx); err != nil {
 		return err
 	}
@@ -103,4 +111,18 @@ func (r *remover) run(ctx context.Context) error {
 	}
 	return &cli.ExitError{Code: cli.ExitTimeout, Err: fmt.Errorf(
 		"remove DeployItems: a running host has not ended this within %s: %s", r.timeout, strings.Join(left, "; "))}
+}
+
+// checkNamespaces refuses to remove the items of all namespaces where hosts serve some only.
+func (r *remover) checkNamespaces(ctx context.Context) error {
+	if !slices.Contains(r.namespaces, metav1.NamespaceAll) {
+		return nil
+	}
+	hosts, err := hostlease.Find(ctx, r, time.Now())
+	if err != nil || len(hosts.Namespaces) == 0 {
+		return err //nolint:wrapcheck // says what was read
+	}
+	return fmt.Errorf("remove DeployItems: expected --namespaces with those of the host to uninstall, since the running "+
+		"hosts serve the namespaces %s alone, and DeployItems elsewhere may be of another installation",
+		strings.Join(hosts.Namespaces, ","))
 }

@@ -10,16 +10,20 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
 	"github.com/pergola-deploy/pergola/host/internal/command/commandtest"
+	"github.com/pergola-deploy/pergola/host/internal/hostlease"
 	"github.com/pergola-deploy/pergola/host/internal/inuse"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -30,7 +34,7 @@ func held() []client.Object {
 		return metav1.ObjectMeta{Namespace: namespace, Name: name, Finalizers: finalizers}
 	}
 	pod := &corev1.Pod{ObjectMeta: at("pergola-pods", "shop-web", "f")}
-	pod.Labels = podsOfContainers
+	pod.Labels, pod.Annotations = podsOfContainers, map[string]string{annotationNamespace: "shop"}
 	return []client.Object{
 		&v1alpha1.DeployItem{ObjectMeta: at("shop", "web", v1alpha1.Finalizer)},
 		&v1alpha1.DeployItem{ObjectMeta: at("garden", "rose", v1alpha1.Finalizer)},
@@ -146,6 +150,67 @@ func TestRemoveBesideLandscaper(t *testing.T) {
 	items := &v1alpha1.DeployItemList{}
 	if err := r.List(t.Context(), items); err != nil || len(items.Items) != 2 || items.Items[0].DeletionTimestamp != nil {
 		t.Errorf("expected the items as they were, but found %v, %v", items.Items, err)
+	}
+}
+
+// Rule (operators-guide.md#uninstall): Beside hosts for some namespaces `pergola remove` changes nothing, unless it is
+// told which.
+func TestRemoveBesideHostsForSome(t *testing.T) {
+	t.Parallel()
+	lease := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
+		HolderIdentity: ptr.To("host"), LeaseDurationSeconds: ptr.To[int32](60),
+		RenewTime: &metav1.MicroTime{Time: time.Now()},
+	}}
+	lease.Namespace, lease.Name, lease.Labels = "hosts", "a", map[string]string{hostlease.Label: "a"}
+	hostlease.NoteNamespaces(lease, []string{"shop"})
+	r, _ := removerOf(t, append(held(), lease)...)
+	if err := r.run(t.Context()); err == nil || !strings.Contains(err.Error(), "the namespaces shop alone") {
+		t.Errorf("expected a refusal, but found: %v", err)
+	}
+	r.namespaces, r.timeout = []string{"shop"}, time.Nanosecond
+	if err := r.run(t.Context()); cli.Code(err) != cli.ExitTimeout {
+		t.Errorf("expected it to wait for the host, but found: %v", err)
+	}
+	for name, deleted := range map[string]bool{"shop/web": true, "garden/rose": false} {
+		item, key := &v1alpha1.DeployItem{}, client.ObjectKey{}
+		key.Namespace, key.Name, _ = strings.Cut(name, "/")
+		if err := r.Get(t.Context(), key, item); err != nil || (item.DeletionTimestamp != nil) != deleted {
+			t.Errorf("%s: expected it to be deleted: %t, but found %v, %v", name, deleted, item.DeletionTimestamp, err)
+		}
+	}
+}
+
+// Rule (operators-guide.md#uninstall): With --namespaces it waits for what these hold alone.
+func TestRemoveWaitsForItsNamespaces(t *testing.T) {
+	t.Parallel()
+	pod := held()[4]
+	for namespace, want := range map[string]int{"": 1, "shop": 1, "garden": 0} {
+		r, _ := removerOf(t, pod)
+		r.namespaces = []string{namespace}
+		if left, err := r.left(t.Context()); err != nil || len(left) != want {
+			t.Errorf("%q: found %v, %v", namespace, left, err)
+		}
+	}
+}
+
+// Rule (operators-guide.md#uninstall): An error of the API server does not end the wait.
+func TestRemoveEndures(t *testing.T) {
+	t.Parallel()
+	r, progress := removerOf(t)
+	looks := 0
+	r.Client = interceptor.NewClient(r.Client.(client.WithWatch), interceptor.Funcs{List: func(
+		ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption,
+	) error {
+		if looks++; looks < 3 {
+			return errors.New("connection refused")
+		}
+		return c.List(ctx, list, options...)
+	}})
+	if left, err := r.await(t.Context()); err != nil || len(left) > 0 {
+		t.Errorf("found %v, %v", left, err)
+	}
+	if want := "waits for list DeployItems: connection refused\n"; progress.String() != want {
+		t.Errorf("expected %q, but found %q", want, progress)
 	}
 }
 

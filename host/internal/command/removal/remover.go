@@ -28,6 +28,8 @@ const (
 	writers = 16
 	// examples is how many objects of a kind a text names.
 	examples = 5
+	// annotationNamespace of the container deployer's Pods has the namespace of the item.
+	annotationNamespace = "container.pergola.dev/deployitem-namespace"
 )
 
 // podsOfContainers are the labels of the container deployer's Pods.
@@ -86,15 +88,18 @@ func (r *remover) deleteItem(ctx context.Context, item *v1alpha1.DeployItem) (er
 	return nil
 }
 
-// await waits until nothing is left, and returns the rest at the end of the time.
+// await waits until nothing is left, and returns the rest at the end of the time. An error of a look is a rest, too:
+// the items go on.
 func (r *remover) await(ctx context.Context) (left []string, err error) {
 	limited, cancel := watchtools.ContextWithOptionalTimeout(ctx, r.timeout)
 	defer cancel()
 	var told []string
 	for {
-		left, err = r.left(ctx)
-		if err != nil || len(left) == 0 {
-			return nil, err
+		if left, err = r.left(ctx); err != nil {
+			left = []string{err.Error()}
+		}
+		if len(left) == 0 {
+			return nil, nil
 		}
 		if !slices.Equal(left, told) {
 			told = left
@@ -136,6 +141,10 @@ func (r *remover) left(ctx context.Context) (left []string, err error) {
 	if err := r.List(ctx, pods, podsOfContainers); err != nil {
 		return nil, fmt.Errorf("list Pods: %w", err)
 	}
+	pods.Items = slices.DeleteFunc(pods.Items, func(pod metav1.PartialObjectMetadata) bool {
+		return !slices.Contains(r.namespaces, metav1.NamespaceAll) &&
+			!slices.Contains(r.namespaces, pod.Annotations[annotationNamespace])
+	})
 	if named := describe("objects of the container deployer", namesOf(pods.Items), 0); named != "" {
 		left = append(left, named)
 	}
