@@ -149,7 +149,10 @@ func TestNotes(t *testing.T) {
 		},
 		"some namespaces": {
 			"namespaces: [shop, tools]",
-			[]string{"It serves the namespaces shop, tools alone", "system:serviceaccount:pergola-system:pergola\n"},
+			[]string{
+				"It serves the namespaces shop, tools alone", "system:serviceaccount:pergola-system:pergola\n",
+				"`pergola remove --namespaces shop,tools` deletes", "remove --namespaces shop --with-deployed", "pergola cleanup",
+			},
 		},
 		"accounts": {
 			"deploymentPerPlugin: true",

@@ -126,6 +126,17 @@ func TestRightsInSomeNamespaces(t *testing.T) {
 	}
 }
 
+// Rule (operators-guide.md#uninstall): A namespace of the host that has gone does not hold up `helm uninstall`, which
+// removes the finalizers in the others.
+func TestCleanupNeedsNoNamespace(t *testing.T) {
+	for key, object := range mustRender(t, "namespaces: [shop, tools]", newest) {
+		isHook := object.GetAnnotations()["helm.sh/hook"] != ""
+		if in := object.GetNamespace(); isHook && in != "" && in != releaseNamespace {
+			t.Errorf("%s: Helm cannot create it when the namespace %s has gone", key, in)
+		}
+	}
+}
+
 // Deployments of single plugins have the same rights, but for the cluster of the Pods, where only the hosts of plugins
 // that need it act.
 func TestRightsPerPlugin(t *testing.T) {
