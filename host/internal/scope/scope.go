@@ -29,6 +29,8 @@ const (
 const (
 	reasonMissing   = "NamespaceMissing"
 	reasonForbidden = "NamespaceForbidden"
+	// reasonTerminating is also one of plugins, for a namespace of their targets.
+	reasonTerminating = "NamespaceTerminating"
 )
 
 // Options of a Watcher. All are required.
@@ -63,13 +65,19 @@ const (
 	stateMissing state = "missing"
 	// stateForbidden: the namespace is there, or may be there, and the host may not list its items.
 	stateForbidden state = "forbidden"
+	// stateTerminating: the same for a namespace in deletion, which removes the host's Role before the items. The host
+	// works in the others.
+	stateTerminating state = "terminating"
 )
 
-// judge returns the state of a namespace by the errors of a read of it and of a list of its items.
-func judge(before state, read, list error) state {
+// judge returns the state of a namespace by the errors of a read of it and of a list of its items. terminating reports
+// whether the namespace was read and is being deleted.
+func judge(before state, terminating bool, read, list error) state {
 	switch {
 	case apierrors.IsNotFound(read):
 		return stateMissing
+	case terminating && apierrors.IsForbidden(list):
+		return stateTerminating
 	case apierrors.IsForbidden(list):
 		return stateForbidden
 	case list == nil:
@@ -103,7 +111,7 @@ func (w *Watcher) Ready() error {
 			errs = append(errs, fmt.Errorf("the namespace %q has not been looked at yet", namespace))
 		case stateForbidden:
 			errs = append(errs, errors.New(forbidden(namespace)))
-		case stateServed, stateMissing:
+		case stateServed, stateMissing, stateTerminating:
 		}
 	}
 	return errors.Join(errs...)
@@ -122,7 +130,7 @@ func (w *Watcher) look(ctx context.Context, namespace string) {
 
 	w.mu.Lock()
 	before := w.states[namespace]
-	next := judge(before, read, list)
+	next := judge(before, object.DeletionTimestamp != nil, read, list)
 	w.states[namespace] = next
 	w.mu.Unlock()
 	if next == before {
@@ -133,6 +141,8 @@ func (w *Watcher) look(ctx context.Context, namespace string) {
 		w.warn(ctx, reasonMissing, missing(namespace))
 	case stateForbidden:
 		w.warn(ctx, reasonForbidden, forbidden(namespace))
+	case stateTerminating:
+		w.warn(ctx, reasonTerminating, terminating(namespace))
 	case stateServed, stateUnknown:
 		w.options.Log.Info("serves namespace", "namespace", namespace)
 	}
@@ -151,4 +161,10 @@ func missing(namespace string) string {
 func forbidden(namespace string) string {
 	return fmt.Sprintf("the host may not list deployitems in the namespace %q, which it is to serve; bind the Role of "+
 		"docs/host-rights-scoped.yaml there, or remove it from namespaces in the configuration of the host", namespace)
+}
+
+func terminating(namespace string) string {
+	return fmt.Sprintf("the namespace %q is being deleted, and the host may not list its deployitems any more, whose "+
+		"finalizers hold up the deletion; until it is gone, give the host the rules of the Role of "+
+		"docs/host-rights-scoped.yaml by a ClusterRole and a ClusterRoleBinding", namespace)
 }

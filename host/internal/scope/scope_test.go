@@ -24,28 +24,31 @@ func TestJudge(t *testing.T) {
 	missing, forbidden := apierrors.NewNotFound(resource, "a"), apierrors.NewForbidden(resource, "a", errors.New("no"))
 	away := errors.New("connection refused")
 	for name, test := range map[string]struct {
-		before     state
-		read, list error
-		want       state
+		before      state
+		terminating bool
+		read, list  error
+		want        state
 	}{
-		"there":                           {stateUnknown, nil, nil, stateServed},
-		"not there":                       {stateUnknown, missing, nil, stateMissing},
-		"not there, and no Role either":   {stateUnknown, missing, forbidden, stateMissing},
-		"there without the Role":          {stateUnknown, nil, forbidden, stateForbidden},
-		"no right to tell":                {stateUnknown, forbidden, forbidden, stateForbidden},
-		"the right to list is enough":     {stateForbidden, forbidden, nil, stateServed},
-		"the API server is away":          {stateServed, away, away, stateServed},
-		"the API server was away so far":  {stateUnknown, away, away, stateUnknown},
-		"the API server answers one only": {stateMissing, nil, away, stateMissing},
+		"there":                           {stateUnknown, false, nil, nil, stateServed},
+		"not there":                       {stateUnknown, false, missing, nil, stateMissing},
+		"not there, and no Role either":   {stateUnknown, false, missing, forbidden, stateMissing},
+		"there without the Role":          {stateUnknown, false, nil, forbidden, stateForbidden},
+		"in deletion, with the Role":      {stateServed, true, nil, nil, stateServed},
+		"in deletion, without it":         {stateServed, true, nil, forbidden, stateTerminating},
+		"no right to tell":                {stateUnknown, false, forbidden, forbidden, stateForbidden},
+		"the right to list is enough":     {stateForbidden, false, forbidden, nil, stateServed},
+		"the API server is away":          {stateServed, false, away, away, stateServed},
+		"the API server was away so far":  {stateUnknown, false, away, away, stateUnknown},
+		"the API server answers one only": {stateMissing, false, nil, away, stateMissing},
 	} {
-		if got := judge(test.before, test.read, test.list); got != test.want {
+		if got := judge(test.before, test.terminating, test.read, test.list); got != test.want {
 			t.Errorf("%s: expected %q, but found %q", name, test.want, got)
 		}
 	}
 }
 
 // Rule (host-configuration.md#namespaces): A missing namespace is an event and no reason not to be ready; a missing
-// right to an existing one is both.
+// right to an existing one is both. In a namespace in deletion it is an event alone.
 func TestWatcher(t *testing.T) {
 	t.Parallel()
 	api, err := testenv.FakeClient()
@@ -93,7 +96,15 @@ func TestWatcher(t *testing.T) {
 	if err := w.Ready(); err != nil {
 		t.Errorf("all is there: %v", err)
 	}
-	if want := []string{reasonMissing, reasonForbidden}; !slices.Equal(reasons, want) {
+	allowed, shop.Finalizers = false, []string{"kubernetes"}
+	if err := errors.Join(api.Update(t.Context(), shop), api.Delete(t.Context(), shop)); err != nil {
+		t.Fatal(err)
+	}
+	w.look(t.Context(), "shop")
+	if err := w.Ready(); err != nil {
+		t.Errorf("a namespace in deletion: %v", err)
+	}
+	if want := []string{reasonMissing, reasonForbidden, reasonTerminating}; !slices.Equal(reasons, want) {
 		t.Errorf("expected the events %v, but found %v", want, reasons)
 	}
 }
