@@ -26,7 +26,7 @@ type Condition struct {
 // ERR_INTERNAL_PROBLEM.
 func HostConditions() []v1alpha1.ConditionType {
 	return []v1alpha1.ConditionType{
-		"Ready", "Reconciling", "Stalled", "PickedUp", "Started",
+		"Ready", "Reconciling", "Stalled", "PickedUp", "Started", "Forced",
 		"PluginCrashes", "HookAnswered", "Finalized", "Served", "NextTry", "Paused", "Held", "Moving",
 	}
 }

@@ -39,13 +39,15 @@ type Deployer interface {
 
 // Aborter is a Deployer with its own way to end a job early.
 type Aborter interface {
-	// Abort is called instead of Reconcile or Delete, for five minutes at most, until it returns no InProgress.
+	// Abort is called instead of Reconcile or Delete, for five minutes at most, again and again until it returns no
+	// InProgress. Like them it looks at the target before it acts.
 	Abort(ctx context.Context, req *Request) (*Response, error)
 }
 
 // ForceReconciler is a Deployer with its own way to reconcile when a user forces it.
 type ForceReconciler interface {
-	// ForceReconcile is called instead of Reconcile.
+	// ForceReconcile is called instead of Reconcile until its first answer without an error. If that is InProgress, the
+	// job goes on with Reconcile, and Request.Forced is set.
 	ForceReconcile(ctx context.Context, req *Request) (*Response, error)
 }
 

@@ -40,6 +40,8 @@ type Request struct {
 	Installation string
 	// JobID is the job of the call.
 	JobID string
+	// Forced: a user forces the job. A ForceReconciler has forced it in an earlier call.
+	Forced bool
 	// Children replace the desired objects of a Renderer; nil if they are unchanged.
 	Children []Child
 	// Claims are, in a Delete, what living deploy items of the same type and Target need of what this one holds, by the

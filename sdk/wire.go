@@ -237,6 +237,7 @@ func newRequest(start *deployerv1.Start) (*Request, error) {
 		Context:      lsContext,
 		Installation: start.GetInstallation(),
 		JobID:        start.GetJobId(),
+		Forced:       start.GetForced(),
 		Children:     childrenFromWire(start.GetChildren()),
 		Claims: wire.Each(start.GetClaims(), func(c *deployerv1.Claim) Claim {
 			return Claim{DeployItem: c.GetDeployItem(), What: c.GetWhat()}

@@ -47,6 +47,8 @@ type Call struct {
 	Installation string
 	// JobID defaults to the one in the item's status.
 	JobID string
+	// Forced: a user forces the job. ForceReconcileUntilDone sets it after the first answer.
+	Forced bool
 	// Children replace the desired objects of the deployer; nil leaves them.
 	Children []sdk.Child
 	// Claims of other items on what the item holds, for a deletion.
@@ -101,8 +103,8 @@ func (c *Call) question() (*deployerv1.Start, error) {
 		return nil, errors.New("the call has no deploy item")
 	}
 	in := hostside.Call{
-		DeployItem: c.DeployItem, JobID: cmp.Or(c.JobID, c.DeployItem.Status.JobID), Children: c.Children, Claims: c.Claims,
-		Context: cmp.Or(c.Context, &v1alpha1.Context{}), Credentials: c.Credentials, OCMConfig: c.OCMConfig,
+		DeployItem: c.DeployItem, JobID: cmp.Or(c.JobID, c.DeployItem.Status.JobID), Forced: c.Forced,
+		Children: c.Children, Claims: c.Claims, Context: cmp.Or(c.Context, &v1alpha1.Context{}), Credentials: c.Credentials, OCMConfig: c.OCMConfig,
 		HostCluster: c.HostCluster, Installation: c.Installation,
 	}
 	if c.Target != nil {

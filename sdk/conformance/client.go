@@ -200,6 +200,22 @@ func (p *Plugin) ReconcileUntilDone(ctx context.Context, call Call) *Result {
 	return untilDone(ctx, p.Reconcile, call)
 }
 
+// ForceReconcileUntilDone calls ForceReconcile, and then Reconcile like ReconcileUntilDone: a job is forced
+// once. An error ends it, and a host would call ForceReconcile again if it is retryable.
+func (p *Plugin) ForceReconcileUntilDone(ctx context.Context, call Call) *Result {
+	call.Forced = true
+	result := p.ForceReconcile(ctx, call)
+	if result.InProgress == nil || !sleep(ctx, result.InProgress.PollAfter) {
+		return result
+	}
+	return untilDone(ctx, p.Reconcile, call.with(result.ProviderStatus))
+}
+
+// AbortUntilDone is like ReconcileUntilDone, for Abort.
+func (p *Plugin) AbortUntilDone(ctx context.Context, call Call) *Result {
+	return untilDone(ctx, p.Abort, call)
+}
+
 // DeleteUntilDone is like ReconcileUntilDone, for Delete.
 func (p *Plugin) DeleteUntilDone(ctx context.Context, call Call) *Result {
 	return untilDone(ctx, p.Delete, call)
@@ -219,18 +235,23 @@ const maxPoll = 100 * time.Millisecond
 func untilDone(ctx context.Context, operation func(context.Context, Call) *Result, call Call) *Result {
 	for {
 		result := operation(ctx, call)
-		if result.InProgress == nil {
+		if result.InProgress == nil || !sleep(ctx, result.InProgress.PollAfter) {
 			return result
-		}
-		pause := maxPoll
-		if after := result.InProgress.PollAfter; after > 0 {
-			pause = min(after, pause)
-		}
-		select {
-		case <-ctx.Done():
-			return result
-		case <-time.After(pause):
 		}
 		call = call.with(result.ProviderStatus)
+	}
+}
+
+// sleep waits before the next call of a job. It reports whether ctx goes on.
+func sleep(ctx context.Context, pollAfter time.Duration) bool {
+	pause := maxPoll
+	if pollAfter > 0 {
+		pause = min(pollAfter, pause)
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(pause):
+		return true
 	}
 }

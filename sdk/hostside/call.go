@@ -18,6 +18,8 @@ type Call struct {
 	// DeployItem with its status. Required.
 	DeployItem *v1alpha1.DeployItem
 	JobID      string
+	// Forced: a user forces the job.
+	Forced bool
 	// Children replace the desired objects of the plugin; nil keeps them.
 	Children []sdk.Child
 	// Claims of other items on what this one holds, for a deletion.
@@ -41,6 +43,7 @@ type Call struct {
 func (c *Call) Start(separate bool) (*deployerv1.Start, error) {
 	start := &deployerv1.Start{
 		JobId:        c.JobID,
+		Forced:       c.Forced,
 		Children:     childrenToWire(c.Children),
 		Credentials:  credentialsToWire(c.Credentials),
 		OcmConfig:    ocmConfigToWire(c.OCMConfig),

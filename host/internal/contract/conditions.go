@@ -26,6 +26,9 @@ const (
 	// crash since the last successful job. The list of the last errors cannot hold the count: it is text for people,
 	// and other errors push it out.
 	ConditionPluginCrashes v1alpha1.ConditionType = "PluginCrashes"
+	// ConditionForced: the deployer has answered a forced reconcile in the current job; the message has the time of the
+	// request.
+	ConditionForced v1alpha1.ConditionType = "Forced"
 	// ConditionServed: False for an item whose type no plugin serves, where there is no Landscaper; absent for all
 	// others.
 	ConditionServed v1alpha1.ConditionType = "Served"
@@ -35,6 +38,7 @@ const (
 const (
 	reasonPickedUp = "PickedUp"
 	reasonStarted  = "Started"
+	reasonForced   = "Forced"
 	// reasonLeavesBehind: the picked up job leaves the deployed objects behind.
 	reasonLeavesBehind = "PickedUpToLeaveBehind"
 	reasonQueued       = "Queued"

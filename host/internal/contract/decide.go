@@ -51,6 +51,8 @@ type Decision struct {
 	Deletion bool
 	// Force: the deployer is to reconcile by force.
 	Force bool
+	// Forced: the deployer has reconciled by force in an earlier call for the job.
+	Forced bool
 	// LeaveBehind: a deletion leaves the deployed objects of the item behind.
 	LeaveBehind bool
 	// JobID is the job to Start; empty for any new one.
@@ -95,7 +97,10 @@ func Decide(item *v1alpha1.DeployItem, now time.Time) Decision {
 	default:
 		d.Action = Continue
 	}
-	d.Force = accepted.forces(item, d.JobID) && !d.Deletion
+	if accepted.forces(item, d.JobID) && !d.Deletion {
+		d.Forced = accepted.forced(status)
+		d.Force = !d.Forced
+	}
 	return d
 }
 

@@ -73,7 +73,7 @@ func finish(item *v1alpha1.DeployItem, phase v1alpha1.DeployItemPhase, now time.
 	at := moment(status, now)
 	status.Phase = phase
 	status.JobIDFinished = status.JobID
-	removeConditions(status, ConditionReconciling, ConditionNextTry)
+	removeConditions(status, ConditionReconciling, ConditionNextTry, ConditionForced)
 	if status.TransitionTimes == nil {
 		status.TransitionTimes = &v1alpha1.TransitionTimes{}
 	}

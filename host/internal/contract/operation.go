@@ -16,6 +16,8 @@ const AcceptedAnnotation = "host.pergola.dev/operation"
 type accepted struct {
 	// Operation is one of the values of v1alpha1.OperationAnnotation.
 	Operation string `json:"operation"`
+	// At is the time at which a forced reconcile was accepted. It tells two of them in one job apart.
+	At string `json:"at,omitempty"`
 	// JobID is the job of the operation: the running one, or the one to set.
 	JobID string `json:"jobID"`
 	// Previous is the finished job before the one to set. It is JobID itself for a running job.
@@ -45,12 +47,25 @@ func (a *accepted) starts(status *v1alpha1.DeployItemStatus) bool {
 		status.JobID == a.Previous && startedJob(status) != a.JobID
 }
 
-// forces reports whether the current job, or the job to set, start, is forced.
+// forces reports whether the current job, or the job to set, start, is forced, by now or since an earlier call.
 func (a *accepted) forces(item *v1alpha1.DeployItem, start string) bool {
 	if a == nil || a.Operation != v1alpha1.OperationForceReconcile {
 		return false
 	}
 	return a.JobID == start || a.JobID == item.Status.JobID && !Finished(item)
+}
+
+// NoteForced notes the answer of the deployer to a forced reconcile: the job goes on with usual ones.
+func NoteForced(item *v1alpha1.DeployItem, now time.Time) {
+	if a := acceptedOf(item); a != nil {
+		setCondition(&item.Status, ConditionForced, v1alpha1.ConditionTrue, reasonForced, a.At, now)
+	}
+}
+
+// forced reports whether the deployer has answered since the operation was accepted.
+func (a *accepted) forced(status *v1alpha1.DeployItemStatus) bool {
+	c := condition(status, ConditionForced)
+	return c != nil && c.Message == a.At
 }
 
 // aborts reports whether the current job is to be aborted.
@@ -100,6 +115,9 @@ func AcceptOperation(
 	item.Annotations = maps.Clone(item.Annotations)
 	delete(item.Annotations, v1alpha1.OperationAnnotation)
 	note := accepted{Operation: operation, JobID: newJob, Previous: status.JobID}
+	if operation == v1alpha1.OperationForceReconcile {
+		note.At = now.UTC().Format(time.RFC3339Nano)
+	}
 	if underWay {
 		note.JobID = status.JobID
 	}

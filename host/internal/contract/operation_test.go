@@ -120,7 +120,8 @@ func TestAcceptOperation(t *testing.T) {
 		"reconcile": {"the job to set, and the one it follows",
 			newItem(done, asks("reconcile")), true, `{"operation":"reconcile","jobID":"job-3","after":"job-2"}`},
 		"force under way": {"the job under way",
-			newItem(underWay, asks("force-reconcile")), true, `{"operation":"force-reconcile","jobID":"job-2","after":"job-2"}`},
+			newItem(underWay, asks("force-reconcile")), true, 
+			`{"operation":"force-reconcile","at":"2024-03-14T12:00:00.3Z","jobID":"job-2","after":"job-2"}`},
 		"abort": {"the job under way, and a time", newItem(underWay, asks("abort")), true,
 			`{"operation":"abort","jobID":"job-2","after":"job-2","until":"2024-03-14T12:01:01Z"}`},
 		"abort of a deletion": {"what it is the abort of", newItem(underWay, deleted, asks("abort")), true,
@@ -147,6 +148,37 @@ func TestAcceptOperation(t *testing.T) {
 			failWith(t, tc.reason+"; the request goes in the same write", cmp.Diff(want, tc.item))
 		})
 	}
+}
+
+// Rule (deploy-items.md#operations, /forced): A job is forced until the first answer of its deployer, and anew on
+// another request.
+func TestForced(t *testing.T) {
+	item := newItem(underWay)
+	now := noon
+	force := func() {
+		asks(v1alpha1.OperationForceReconcile)(item)
+		contract.AcceptOperation(item, "", 0, now)
+	}
+	expect := func(when string, force, forced bool) {
+		t.Helper()
+		if d := contract.Decide(item, now); d.Force != force || d.Forced != forced {
+			t.Errorf("%s: found %+v", when, d)
+		}
+	}
+	expect("before the request", false, false)
+	force()
+	expect("before the answer", true, false)
+	contract.NoteForced(item, now)
+	expect("after the answer", false, true)
+	now = now.Add(time.Second)
+	force()
+	expect("after another request", true, false)
+	contract.NoteForced(item, now)
+	contract.Succeed(item, now)
+	expect("after the job", false, false)
+	contract.SetJob(item, "next", now)
+	contract.Begin(item, false, v1alpha1.DeployerInformation{}, now)
+	expect("in the next job", false, false)
 }
 
 func TestUnknownOperation(t *testing.T) {

@@ -245,3 +245,26 @@ func TestLandscaperTakesOurJobAway(t *testing.T) {
 		t.Errorf("expected one try that ends, but found %s, calls %v", describe(item), b.calls)
 	}
 }
+
+// TestForcedOnce: asynchronous work is forced once, and then waited for.
+// Rule (deploy-items.md#operations, /forced): A forced job goes on with usual calls after the first answer.
+func TestForcedOnce(t *testing.T) {
+	t.Parallel()
+	var b *bench
+	b = newBench(t, func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) {
+		switch len(b.calls) {
+		case 1:
+			return fails("Throttled")
+		case 2, 3:
+			return &plugin.Outcome{InProgress: &plugin.InProgress{PollAfter: time.Minute, WaitingFor: "it"}}, nil
+		}
+		return succeeded()
+	})
+	b.plugin.Capabilities.ForceReconcile = true
+	b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationForceReconcile)
+	item := b.driveTo(v1alpha1.DeployItemPhaseSucceeded)
+	want := "ForceReconcile ForceReconcile Reconcile Reconcile"
+	if got := operations(b.calls); got != want {
+		t.Errorf("expected the calls %q, but found %q: %s", want, got, describe(item))
+	}
+}

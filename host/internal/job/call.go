@@ -70,6 +70,7 @@ func (p callPhase) callPlugin(
 		return nil, itemclient.ErrOutdated
 	}
 	c.DeployItem, c.PickUpPending, c.Claims = move.View(item, p.moving), p.tenure.IsPending(), p.claims()
+	c.Forced = p.decision.Force || p.decision.Forced
 	p.called.begun = true
 	outcome, err := telemetry.Call(ctx, p.Plugin, p.operation(), c, o)
 	return outcome, joberror.FromCall(err)

@@ -91,6 +91,9 @@ func (e ending) writeOutcome(ctx context.Context, outcome *plugin.Outcome, moved
 		if moved != nil {
 			moved(item)
 		}
+		if e.decision.Force && !e.moving.Removes() && outcome.InProgress != nil {
+			contract.NoteForced(item, e.Clock.Now())
+		}
 	})
 	switch {
 	case outcome.Succeeded != nil && e.decision.Action == contract.Abort:

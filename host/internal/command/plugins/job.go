@@ -54,6 +54,9 @@ func (j *job) run(ctx context.Context) error {
 		if outcome.InProgress == nil || !j.untilDone {
 			return nil
 		}
+		if j.op == plugin.ForceReconcile { // a job is forced once
+			j.op = plugin.Reconcile
+		}
 		if err := j.wait(waiting, cmp.Or(outcome.InProgress.PollAfter, defaultPoll)); err != nil {
 			return fmt.Errorf("%s of item %s is not done: %w", j.op, j.DeployItem.Name, err)
 		}

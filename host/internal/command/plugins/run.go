@@ -115,7 +115,7 @@ func (t *trial) run(ctx context.Context, files []string, say *printer, stderr io
 	if err != nil {
 		return err
 	}
-	call.Deadline = time.Now().Add(t.timeout)
+	call.Deadline, call.Forced = time.Now().Add(t.timeout), op == plugin.ForceReconcile
 	job := &job{Call: call, plugin: p, op: op, state: state, say: say, woken: plugins.Woken, untilDone: t.untilDone}
 	return job.run(ctx)
 }

@@ -41,6 +41,8 @@ type Call struct {
 	Deadline time.Time
 	// PickUpPending: the job is not picked up yet; only for a plugin with the capability LatePickUp.
 	PickUpPending bool
+	// Forced: a user forces the job.
+	Forced bool
 	// Children replace the desired objects of the plugin's own rendering; nil for no change.
 	Children []sdk.Child
 	// Claims of other items on what this one holds, for a deletion.

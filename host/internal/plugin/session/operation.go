@@ -110,8 +110,8 @@ func (s *Session) startOf(ctx context.Context, c Call) (*deployerv1.Start, error
 		return nil, fmt.Errorf("%w as it was: it does not wait for the pick-up any more", ErrNotRunning)
 	}
 	in := hostside.Call{
-		DeployItem: c.DeployItem, JobID: c.DeployItem.Status.JobID, Children: c.Children, Claims: c.Claims,
-		Target: c.Target,
+		DeployItem: c.DeployItem, JobID: c.DeployItem.Status.JobID, Forced: c.Forced, Children: c.Children,
+		Claims: c.Claims, Target: c.Target,
 	}
 	if s.info.Capabilities.ContextCredentials {
 		if c.Credentials == nil {

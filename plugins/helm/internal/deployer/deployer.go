@@ -134,7 +134,7 @@ func (d *Deployer) Validate(_ context.Context, req *sdk.ValidateRequest) (*sdk.V
 
 // Reconcile deploys the chart, and waits until all objects are ready and the exports can be read.
 func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-	return d.reconcile(ctx, req, false)
+	return d.reconcile(ctx, req, req.Forced) // the revision may not be there yet
 }
 
 // ForceReconcile is Reconcile, but makes a new revision of a release although nothing has changed.

@@ -789,7 +789,10 @@ type Start struct {
 	Claims []*Claim `protobuf:"bytes,15,rep,name=claims,proto3" json:"claims,omitempty"`
 	// The host calls CheckHealth after a wake-up for a deploy item whose job has succeeded: the plugin goes on to watch
 	// what is deployed. Always false beside a Landscaper, and without capability `check_health`.
-	ChecksHealth  bool `protobuf:"varint,16,opt,name=checks_health,json=checksHealth,proto3" json:"checks_health,omitempty"`
+	ChecksHealth bool `protobuf:"varint,16,opt,name=checks_health,json=checksHealth,proto3" json:"checks_health,omitempty"`
+	// A user forces this job. For Reconcile it means that ForceReconcile was answered in an earlier call for the job, or
+	// that the plugin has no ForceReconcile.
+	Forced        bool `protobuf:"varint,17,opt,name=forced,proto3" json:"forced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -932,6 +935,13 @@ func (x *Start) GetClaims() []*Claim {
 func (x *Start) GetChecksHealth() bool {
 	if x != nil {
 		return x.ChecksHealth
+	}
+	return false
+}
+
+func (x *Start) GetForced() bool {
+	if x != nil {
+		return x.Forced
 	}
 	return false
 }
@@ -3767,7 +3777,7 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\x04stop\x18\x03 \x01(\v2\x19.pergola.deployer.v1.StopH\x00R\x04stop\x12N\n" +
 	"\x0fresolved_target\x18\x04 \x01(\v2#.pergola.deployer.v1.ResolvedTargetH\x00R\x0eresolvedTarget\x12v\n" +
 	"\x1dresolved_registry_credentials\x18\x05 \x01(\v20.pergola.deployer.v1.ResolvedRegistryCredentialsH\x00R\x1bresolvedRegistryCredentialsB\t\n" +
-	"\acontent\"\xe8\x05\n" +
+	"\acontent\"\x80\x06\n" +
 	"\x05Start\x12\x1f\n" +
 	"\vdeploy_item\x18\x01 \x01(\fR\n" +
 	"deployItem\x12\x16\n" +
@@ -3787,7 +3797,8 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\n" +
 	"ocm_config\x18\x0e \x01(\v2\x1e.pergola.deployer.v1.OCMConfigR\tocmConfig\x122\n" +
 	"\x06claims\x18\x0f \x03(\v2\x1a.pergola.deployer.v1.ClaimR\x06claims\x12#\n" +
-	"\rchecks_health\x18\x10 \x01(\bR\fchecksHealth\"<\n" +
+	"\rchecks_health\x18\x10 \x01(\bR\fchecksHealth\x12\x16\n" +
+	"\x06forced\x18\x11 \x01(\bR\x06forced\"<\n" +
 	"\x05Claim\x12\x1f\n" +
 	"\vdeploy_item\x18\x01 \x01(\tR\n" +
 	"deployItem\x12\x12\n" +
