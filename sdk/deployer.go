@@ -63,7 +63,7 @@ type Response struct {
 	// they are. At most eight, each of a type of its own, and none of HostConditions. A wrong condition fails the call
 	// with ERR_INTERNAL_PROBLEM.
 	Conditions []Condition
-	// InProgress, if set, says that the job goes on.
+	// InProgress, if set, says that the job goes on. Beside an error only its PollAfter counts, as a RetryAfter.
 	InProgress *InProgress
 }
 

@@ -56,8 +56,8 @@ type Error struct {
 	// time for the deploy items of that target until one succeeds or is in progress, so that it does not hold up the
 	// items of other targets.
 	TargetSilent bool
-	// RetryAfter is the least pause before the next try, such as from the target. The host bounds it by a minute.
-	// Zero leaves the pause to the host.
+	// RetryAfter is the least pause before the next try, such as a Retry-After of the target. It is at most an hour, and
+	// ends with the job's time. Zero leaves the pause to the host.
 	RetryAfter time.Duration
 	// Heals: the cause may end without a change of the deploy item although the codes end the job, such as a policy that
 	// rejects an object. A host without a Landscaper sets another job after a pause. Without codes it has no effect.

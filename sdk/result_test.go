@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -116,4 +117,26 @@ func wantInternalProblem(t *testing.T, result *deployerv1.Result) string {
 		return ""
 	}
 	return errs[0].GetMessage()
+}
+
+// Rule (protocol.md#error-codes): A wait beside an error is the pause before the next call.
+func TestLater(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		err        error
+		inProgress *InProgress
+		want       time.Duration
+	}{
+		{errors.New("no"), nil, 0},
+		{fmt.Errorf("put: %w", &Error{RetryAfter: time.Minute}), nil, time.Minute},
+		{errors.New("no"), &InProgress{WaitingFor: "quota", PollAfter: time.Minute}, time.Minute},
+		{&Error{RetryAfter: time.Hour}, &InProgress{WaitingFor: "quota", PollAfter: time.Minute}, time.Hour},
+		{&Error{RetryAfter: time.Second}, &InProgress{WaitingFor: "quota", PollAfter: time.Minute}, time.Minute},
+		{errors.Join(&Error{RetryAfter: time.Second}, &Error{RetryAfter: time.Hour}), nil, time.Hour},
+	} {
+		failed := resultToWire("Reconcile", &Request{}, &Response{InProgress: tc.inProgress}, tc.err).GetFailed()
+		if len(failed.GetErrors()) != 1 || failed.GetErrors()[0].GetRetryAfter().AsDuration() != tc.want {
+			t.Errorf("%v, %+v: expected %s, but found %v", tc.err, tc.inProgress, tc.want, failed)
+		}
+	}
 }

@@ -45,7 +45,11 @@ func resultToWire(operation string, req *Request, res *Response, err error) *dep
 	}
 	switch {
 	case err != nil:
-		out.Outcome = &deployerv1.Result_Failed{Failed: failedToWire(operation, err)}
+		failed := failedToWire(operation, err)
+		if first := failed.GetErrors()[0]; res.InProgress != nil {
+			first.RetryAfter = durationpb.New(max(first.GetRetryAfter().AsDuration(), res.InProgress.PollAfter))
+		}
+		out.Outcome = &deployerv1.Result_Failed{Failed: failed}
 	case res.InProgress != nil:
 		out.Outcome = &deployerv1.Result_InProgress{InProgress: &deployerv1.InProgress{
 			PollAfter:  durationpb.New(res.InProgress.PollAfter),

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"fmt"
 	"regexp"
 	"time"
 
@@ -44,6 +45,9 @@ func Wait(item *v1alpha1.DeployItem, waitingFor string, now time.Time) {
 func Retry(item *v1alpha1.DeployItem, e Error, now time.Time) (changed bool) {
 	Progress(item)
 	message := "another try, after: " + e.Message
+	if e.RetryAfter > 0 {
+		message = fmt.Sprintf("another try in %s, as asked for, after: %s", e.RetryAfter, e.Message)
+	}
 	setCondition(&item.Status, ConditionReconciling, v1alpha1.ConditionTrue, reasonRetrying, message, now)
 	return RecordError(item, e, now)
 }

@@ -234,7 +234,7 @@ func TestTimeout(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, tc.answer, func(i *v1alpha1.DeployItem) {
-				if i.Spec.Timeout = tc.timeout; tc.answer == nil {
+				if i.Spec.Timeout = v1alpha1.Duration(tc.timeout); tc.answer == nil {
 					i.Spec.Context = "missing"
 				}
 			})
@@ -302,6 +302,33 @@ func TestErrorsAreRetriedLessAndLessOften(t *testing.T) {
 	}
 	b.answer = succeeds
 	b.expectSuccess(jobID)
+}
+
+// Rule (deploy-items.md#errors, /later): An error that names a pause is tried again after it.
+func TestErrorsAskForAPause(t *testing.T) {
+	for name, tc := range map[string]struct {
+		timeout     string
+		asked, want time.Duration
+	}{
+		"longer than the host's":    {"none", 5 * time.Minute, 5 * time.Minute},
+		"shorter than the host's":   {"none", time.Millisecond, time.Second},
+		"longer than its bound":     {"none", 2 * time.Hour, time.Hour},
+		"longer than the job lasts": {"3m", time.Hour, 3 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			outcome, err := fails("Throttled")
+			outcome.Errors[0].RetryAfter = tc.asked
+			b := newBench(t, always(outcome, err), func(i *v1alpha1.DeployItem) { i.Spec.Timeout = v1alpha1.Duration(tc.timeout) })
+			b.setJob()
+			pause := b.reconcile(t.Context())
+			if pause.Round(2*time.Second) != tc.want.Round(2*time.Second) {
+				t.Errorf("expected a pause of %s, but found %s", tc.want, pause)
+			}
+			if want := "another try in " + tc.asked.String() + ", as asked for, after: Throttled"; reconciling(b.read()) != want {
+				t.Errorf("expected %q, but found %s", want, describe(b.read()))
+			}
+		})
+	}
 }
 
 // TestGarbage: what a plugin says must not keep its job from coming to an end, nor from saying what is wrong.

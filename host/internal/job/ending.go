@@ -103,7 +103,7 @@ func (e ending) handleProblem(ctx context.Context, problem contract.Error, notRu
 	if notRunning {
 		e.result.WaitsFor = problem.Plugin
 	}
-	pause := max(joberror.RetryPause(e.result.Retries, e.Random()), min(problem.RetryAfter, joberror.MaxRetry))
+	pause := max(joberror.RetryPause(e.result.Retries, e.Random()), min(problem.RetryAfter, joberror.MaxRetryAfter))
 	e.result.Retries++
 	return e.retry(ctx, problem, pause)
 }

@@ -29,6 +29,8 @@ const (
 	FirstRetry = time.Second
 	// MaxRetry is the longest pause between retries.
 	MaxRetry = time.Minute
+	// MaxRetryAfter bounds the pause that an error asks for: it may come from a target.
+	MaxRetryAfter = time.Hour
 )
 
 // OperationResolveOther is the operation of errors about a Target at the plugin's request. After one about the item's
