@@ -120,7 +120,7 @@ func TestAcceptOperation(t *testing.T) {
 		"reconcile": {"the job to set, and the one it follows",
 			newItem(done, asks("reconcile")), true, `{"operation":"reconcile","jobID":"job-3","after":"job-2"}`},
 		"force under way": {"the job under way",
-			newItem(underWay, asks("force-reconcile")), true, 
+			newItem(underWay, asks("force-reconcile")), true,
 			`{"operation":"force-reconcile","at":"2024-03-14T12:00:00.3Z","jobID":"job-2","after":"job-2"}`},
 		"abort": {"the job under way, and a time", newItem(underWay, asks("abort")), true,
 			`{"operation":"abort","jobID":"job-2","after":"job-2","until":"2024-03-14T12:01:01Z"}`},
