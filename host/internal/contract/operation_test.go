@@ -150,7 +150,7 @@ func TestAcceptOperation(t *testing.T) {
 	}
 }
 
-// Rule (deploy-items.md#operations, /forced): A job is forced until the first answer of its deployer, and anew on
+// Rule (deploy-items.md#operations): A job is forced until the first answer of its deployer, and anew on
 // another request.
 func TestForced(t *testing.T) {
 	item := newItem(underWay)

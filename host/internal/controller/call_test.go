@@ -247,7 +247,7 @@ func TestLandscaperTakesOurJobAway(t *testing.T) {
 }
 
 // TestForcedOnce: asynchronous work is forced once, and then waited for.
-// Rule (deploy-items.md#operations, /forced): A forced job goes on with usual calls after the first answer.
+// Rule (deploy-items.md#operations): A forced job goes on with usual calls after the first answer.
 func TestForcedOnce(t *testing.T) {
 	t.Parallel()
 	var b *bench

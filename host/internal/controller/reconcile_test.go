@@ -304,7 +304,7 @@ func TestErrorsAreRetriedLessAndLessOften(t *testing.T) {
 	b.expectSuccess(jobID)
 }
 
-// Rule (deploy-items.md#errors, /later): An error that names a pause is tried again after it.
+// Rule (deploy-items.md#errors): An error that names a pause is tried again after it.
 func TestErrorsAskForAPause(t *testing.T) {
 	for name, tc := range map[string]struct {
 		timeout     string
