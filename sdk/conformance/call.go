@@ -104,8 +104,8 @@ func (c *Call) question() (*deployerv1.Start, error) {
 	}
 	in := hostside.Call{
 		DeployItem: c.DeployItem, JobID: cmp.Or(c.JobID, c.DeployItem.Status.JobID), Forced: c.Forced,
-		Children: c.Children, Claims: c.Claims, Context: cmp.Or(c.Context, &v1alpha1.Context{}), Credentials: c.Credentials, OCMConfig: c.OCMConfig,
-		HostCluster: c.HostCluster, Installation: c.Installation,
+		Children: c.Children, Claims: c.Claims, Context: cmp.Or(c.Context, &v1alpha1.Context{}),
+		Credentials: c.Credentials, OCMConfig: c.OCMConfig, HostCluster: c.HostCluster, Installation: c.Installation,
 	}
 	if c.Target != nil {
 		in.Target = c.objects().Resolved(c.Target)
@@ -116,8 +116,7 @@ func (c *Call) question() (*deployerv1.Start, error) {
 // with returns the call for the same item with another provider status; nil removes it.
 func (c Call) with(status json.RawMessage) Call {
 	c.DeployItem = c.DeployItem.DeepCopy()
-	c.DeployItem.Status.ProviderStatus = nil
-	if len(status) > 0 {
+	if c.DeployItem.Status.ProviderStatus = nil; len(status) > 0 {
 		c.DeployItem.Status.ProviderStatus = &runtime.RawExtension{Raw: status}
 	}
 	return c

@@ -127,7 +127,7 @@ func (t *trial) refuseSaves(ctx context.Context) json.RawMessage {
 		}
 		return result
 	}
-	return untilDone(ctx, operation, t.before(nil)).ProviderStatus
+	return untilDone(ctx, operation, operation, t.before(nil)).ProviderStatus
 }
 
 // interrupt cancels a call after a message, or after a moment.
@@ -163,8 +163,7 @@ func (t *trial) deploy(ctx context.Context, status json.RawMessage) (last json.R
 
 func (t *trial) delete(ctx context.Context, status json.RawMessage) {
 	deletion := t.c.Call.with(status)
-	now := metav1.Now()
-	deletion.DeployItem.DeletionTimestamp = &now
+	deletion.DeployItem.DeletionTimestamp = new(metav1.Now())
 	result := t.job(ctx, RuleDelete, "Delete", t.e.plugin.service.Delete, deletion)
 	if result.Succeeded != nil {
 		t.job(ctx, RuleDelete, "Delete after Delete", t.e.plugin.service.Delete, deletion.with(result.ProviderStatus))
@@ -176,7 +175,7 @@ func (t *trial) job(ctx context.Context, rule Rule, name string, open exchange.O
 	ctx, cancel := context.WithTimeout(ctx, t.c.Timeout)
 	defer cancel()
 	once := func(ctx context.Context, call Call) *Result { return t.call(ctx, name, open, call) }
-	result := untilDone(ctx, once, call)
+	result := untilDone(ctx, once, once, call)
 	if result.Succeeded == nil {
 		t.e.breaks(rule, "%s: expected success within %s, but it %s", t.c.where(name), t.c.Timeout, result)
 	}

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -120,16 +121,13 @@ type Info struct {
 // Capabilities are the optional parts of the protocol in a plugin.
 type Capabilities struct {
 	Abort, ForceReconcile, Render, Diff, Validate, Configure, Watch, CheckHealth bool
-	// ContextCredentials and ContextOCMConfig, the ConfigMap in ocmConfig of the Context, come with its calls.
-	ContextCredentials, ContextOCMConfig bool
-	// HostCluster: the plugin asks for the access to the host's cluster.
-	HostCluster bool
-	// Collect: it lists and removes its holdings outside of its items' targets.
-	Collect bool
+	// ContextCredentials and ContextOCMConfig, the ConfigMap in ocmConfig of the Context, come with its calls. HostCluster:
+	// the plugin asks for the access to the host's cluster. Collect: it lists and removes its holdings outside of its
+	// items' targets.
+	ContextCredentials, ContextOCMConfig, HostCluster, Collect bool
 	// LatePickUp: its operations change nothing before the first provider status or the pick-up, see sdk.LatePickUp.
-	LatePickUp bool
 	// ScheduleInConfig: no schedule is kept elsewhere than in the provider configuration, see sdk.ScheduleInConfig.
-	ScheduleInConfig bool
+	LatePickUp, ScheduleInConfig bool
 	// Hooks are the types with at least one function.
 	Hooks []hook.Type
 }
@@ -197,28 +195,23 @@ func (p *Plugin) unpicked(call Call) Call {
 // ReconcileUntilDone calls Reconcile again while the job is in progress, each time with the last saved provider status,
 // or until ctx ends. It returns the last result.
 func (p *Plugin) ReconcileUntilDone(ctx context.Context, call Call) *Result {
-	return untilDone(ctx, p.Reconcile, call)
+	return untilDone(ctx, p.Reconcile, p.Reconcile, call)
 }
 
-// ForceReconcileUntilDone calls ForceReconcile, and then Reconcile like ReconcileUntilDone: a job is forced
-// once. An error ends it, and a host would call ForceReconcile again if it is retryable.
+// ForceReconcileUntilDone calls ForceReconcile, and then Reconcile like ReconcileUntilDone: a job is forced once.
 func (p *Plugin) ForceReconcileUntilDone(ctx context.Context, call Call) *Result {
 	call.Forced = true
-	result := p.ForceReconcile(ctx, call)
-	if result.InProgress == nil || !sleep(ctx, result.InProgress.PollAfter) {
-		return result
-	}
-	return untilDone(ctx, p.Reconcile, call.with(result.ProviderStatus))
+	return untilDone(ctx, p.ForceReconcile, p.Reconcile, call)
 }
 
 // AbortUntilDone is like ReconcileUntilDone, for Abort.
 func (p *Plugin) AbortUntilDone(ctx context.Context, call Call) *Result {
-	return untilDone(ctx, p.Abort, call)
+	return untilDone(ctx, p.Abort, p.Abort, call)
 }
 
 // DeleteUntilDone is like ReconcileUntilDone, for Delete.
 func (p *Plugin) DeleteUntilDone(ctx context.Context, call Call) *Result {
-	return untilDone(ctx, p.Delete, call)
+	return untilDone(ctx, p.Delete, p.Delete, call)
 }
 
 func (p *Plugin) operate(ctx context.Context, name string, open exchange.Opener, call Call) *Result {
@@ -232,26 +225,18 @@ func (p *Plugin) operate(ctx context.Context, name string, open exchange.Opener,
 // maxPoll bounds the pause between two calls of a job. A deployer may be called earlier than it asked for at any time.
 const maxPoll = 100 * time.Millisecond
 
-func untilDone(ctx context.Context, operation func(context.Context, Call) *Result, call Call) *Result {
-	for {
+// untilDone makes the first call of a job, and then the next ones.
+func untilDone(ctx context.Context, first, next func(context.Context, Call) *Result, call Call) *Result {
+	for operation := first; ; operation = next {
 		result := operation(ctx, call)
-		if result.InProgress == nil || !sleep(ctx, result.InProgress.PollAfter) {
+		if result.InProgress == nil {
 			return result
 		}
+		select {
+		case <-ctx.Done():
+			return result
+		case <-time.After(min(cmp.Or(max(result.InProgress.PollAfter, 0), maxPoll), maxPoll)):
+		}
 		call = call.with(result.ProviderStatus)
-	}
-}
-
-// sleep waits before the next call of a job. It reports whether ctx goes on.
-func sleep(ctx context.Context, pollAfter time.Duration) bool {
-	pause := maxPoll
-	if pollAfter > 0 {
-		pause = min(pollAfter, pause)
-	}
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(pause):
-		return true
 	}
 }

@@ -38,8 +38,7 @@ func (e ending) handleOutcome(ctx context.Context, outcome *plugin.Outcome) erro
 		e.keepProviderStatus(ctx, outcome)
 		return err
 	}
-	var refused *itemclient.RefusedError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*itemclient.RefusedError](err); ok {
 		return e.failRefused(ctx, refused)
 	}
 	return err
@@ -68,7 +67,7 @@ func (e ending) failRefused(ctx context.Context, refused *itemclient.RefusedErro
 // afterMove returns the outcome for the job after a step of the move of the item, and the change of the item by it.
 func (e ending) afterMove(ctx context.Context, outcome *plugin.Outcome) (*plugin.Outcome, tenure.Change, error) {
 	if e.decision.Action == contract.Abort {
-		return outcome, nil, nil
+		return outcome, func(*v1alpha1.DeployItem) {}, nil
 	}
 	after, step := move.After(e.moving, e.tenure.View(), outcome, e.Standalone, e.Clock.Now())
 	if step.From != "" { // a wrong name is an error before the move begins
@@ -79,7 +78,7 @@ func (e ending) afterMove(ctx context.Context, outcome *plugin.Outcome) (*plugin
 	return after, step.Change, nil
 }
 
-// writeOutcome writes an outcome, and the change by a move; nil for none.
+// writeOutcome writes an outcome, and the change by a move.
 func (e ending) writeOutcome(ctx context.Context, outcome *plugin.Outcome, moved tenure.Change) error {
 	if err := errors.Join(exports.Check(outcome.Succeeded), sdk.CheckConditions(outcome.Conditions)); err != nil {
 		// The provider status is valid, and names what is deployed.
@@ -88,9 +87,7 @@ func (e ending) writeOutcome(ctx context.Context, outcome *plugin.Outcome, moved
 	e = e.with(func(item *v1alpha1.DeployItem) {
 		move.Save(e.moving, outcome.ProviderStatus)(item)
 		contract.SetReported(item, outcome.Conditions, e.Clock.Now())
-		if moved != nil {
-			moved(item)
-		}
+		moved(item)
 		if e.decision.Force && !e.moving.Removes() && outcome.InProgress != nil {
 			contract.NoteForced(item, e.Clock.Now())
 		}

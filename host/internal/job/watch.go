@@ -180,8 +180,7 @@ func (o *observer) SaveProviderStatus(ctx context.Context, document []byte) erro
 		show(item)
 		move.Save(o.moving, document)(item)
 	})
-	var refused *itemclient.RefusedError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*itemclient.RefusedError](err); ok {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		o.refused = refused

@@ -51,7 +51,7 @@ func decide(s State, a answer, from, named string, order Order) (next State, aga
 
 // Step is the next step of a move.
 type Step struct {
-	// Change is to be written together with the outcome; nil for a step without a change of the move.
+	// Change is to be written together with the outcome. Without a step of the move it changes nothing.
 	Change func(*v1alpha1.DeployItem)
 	// From is the name of an old Target that was not used yet; empty for none.
 	From string
@@ -70,7 +70,7 @@ func After(
 	}
 	next, again := decide(s, a, from, named, order)
 	if !again {
-		return explained(s, item, outcome, begins), Step{}
+		return explained(s, item, outcome, begins), Step{Change: func(*v1alpha1.DeployItem) {}}
 	}
 	step := Step{}
 	if a == otherCluster && s != Deploying {
