@@ -121,9 +121,9 @@ type Info struct {
 // Capabilities are the optional parts of the protocol in a plugin.
 type Capabilities struct {
 	Abort, ForceReconcile, Render, Diff, Validate, Configure, Watch, CheckHealth bool
-	// ContextCredentials and ContextOCMConfig, the ConfigMap in ocmConfig of the Context, come with its calls. HostCluster:
-	// the plugin asks for the access to the host's cluster. Collect: it lists and removes its holdings outside of its
-	// items' targets.
+	// ContextCredentials and ContextOCMConfig, the ConfigMap in ocmConfig of the Context, come with its calls.
+	// HostCluster: the plugin asks for the access to the host's cluster. Collect: it lists and removes its holdings
+	// outside of its items' targets.
 	ContextCredentials, ContextOCMConfig, HostCluster, Collect bool
 	// LatePickUp: its operations change nothing before the first provider status or the pick-up, see sdk.LatePickUp.
 	// ScheduleInConfig: no schedule is kept elsewhere than in the provider configuration, see sdk.ScheduleInConfig.

@@ -234,7 +234,7 @@ func TestTimeout(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, tc.answer, func(i *v1alpha1.DeployItem) {
-				if i.Spec.Timeout = v1alpha1.Duration(tc.timeout); tc.answer == nil {
+				if i.Spec.Timeout = tc.timeout; tc.answer == nil {
 					i.Spec.Context = "missing"
 				}
 			})
@@ -307,7 +307,7 @@ func TestErrorsAreRetriedLessAndLessOften(t *testing.T) {
 // Rule (deploy-items.md#errors): An error that names a pause is tried again after it.
 func TestErrorsAskForAPause(t *testing.T) {
 	for name, tc := range map[string]struct {
-		timeout     string
+		timeout     v1alpha1.Duration
 		asked, want time.Duration
 	}{
 		"longer than the host's":    {"none", 5 * time.Minute, 5 * time.Minute},
@@ -318,13 +318,14 @@ func TestErrorsAskForAPause(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			outcome, err := fails("Throttled")
 			outcome.Errors[0].RetryAfter = tc.asked
-			b := newBench(t, always(outcome, err), func(i *v1alpha1.DeployItem) { i.Spec.Timeout = v1alpha1.Duration(tc.timeout) })
+			b := newBench(t, always(outcome, err), func(i *v1alpha1.DeployItem) { i.Spec.Timeout = tc.timeout })
 			b.setJob()
 			pause := b.reconcile(t.Context())
 			if pause.Round(2*time.Second) != tc.want.Round(2*time.Second) {
 				t.Errorf("expected a pause of %s, but found %s", tc.want, pause)
 			}
-			if want := "another try in " + tc.asked.String() + ", as asked for, after: Throttled"; reconciling(b.read()) != want {
+			want := "another try in " + tc.asked.String() + ", as asked for, after: Throttled"
+			if reconciling(b.read()) != want {
 				t.Errorf("expected %q, but found %s", want, describe(b.read()))
 			}
 		})
