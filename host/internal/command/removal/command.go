@@ -109,8 +109,12 @@ func (r *remover) run(ctx context.Context) error {
 	if err != nil || len(left) == 0 {
 		return err
 	}
+	missing := ""
+	if hosts, err := hostlease.Find(ctx, r, time.Now()); err == nil && !hosts.Running {
+		missing = "; no host has a Lease in this cluster: install it again"
+	}
 	return &cli.ExitError{Code: cli.ExitTimeout, Err: fmt.Errorf(
-		"remove DeployItems: a running host has not ended this within %s: %s", r.timeout, strings.Join(left, "; "))}
+		"remove DeployItems: no host has ended this within %s: %s%s", r.timeout, strings.Join(left, "; "), missing)}
 }
 
 // checkNamespaces refuses to remove the items of all namespaces where hosts serve some only.

@@ -133,7 +133,7 @@ func TestRemoveSaysWhatIsLeft(t *testing.T) {
 	r, _ := removerOf(t, held()...)
 	r.timeout = time.Nanosecond
 	err := r.run(t.Context())
-	const want = "a running host has not ended this within 1ns: 2 DeployItems: garden/rose ("
+	const want = "no host has ended this within 1ns: 2 DeployItems: garden/rose ("
 	if cli.Code(err) != cli.ExitTimeout || !strings.Contains(err.Error(), want) {
 		t.Errorf("expected %q, but found %d, %v", want, cli.Code(err), err)
 	}
