@@ -94,10 +94,10 @@ func TestWaitWithoutHost(t *testing.T) {
 	item = item.DeepCopy()
 	setJob("job-1")(item)
 	w.see(a, item)
-	const begin, between = "web: waits for a job for its generation 1; no host is running: ",
+	const begin, between = "web: waits for a job for its generation 1; no host has a Lease in this cluster: ",
 		"\nweb: no phase yet: the job is not picked up yet\n"
 	if err := w.conclude(); !strings.HasPrefix(out.String(), begin) || !strings.HasSuffix(out.String(), between) ||
-		!strings.Contains(err.Error(), "not picked up yet; no host is running: ") {
+		!strings.Contains(err.Error(), "not picked up yet; no host has a Lease") {
 		t.Errorf("found %v after %s", err, out.String())
 	}
 }
