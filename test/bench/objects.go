@@ -13,19 +13,8 @@ import (
 )
 
 // measureObjects lets the manifest deployer carry out one item with many objects.
-func (b *bench) measureObjects(ctx context.Context) (err error) {
+func (b *bench) measureObjects(ctx context.Context) error {
 	say("One item with %d objects of mixed kinds, some of which it defines itself", manyObjects)
-	hosts, err := b.newFleet(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, hosts.stop(ctx)) }()
-	if _, err := hosts.startDeployers(ctx); err != nil {
-		return err
-	}
-	if err := hosts.waitReady(ctx); err != nil {
-		return err
-	}
 	for _, strategy := range []managedresource.UpdateStrategy{
 		managedresource.UpdateStrategyUpdate, managedresource.UpdateStrategyApply,
 	} {
@@ -37,9 +26,16 @@ func (b *bench) measureObjects(ctx context.Context) (err error) {
 	return nil
 }
 
-func (b *bench) measureStrategy(ctx context.Context, strategy managedresource.UpdateStrategy) error {
+func (b *bench) measureStrategy(ctx context.Context, strategy managedresource.UpdateStrategy) (err error) {
 	f, err := b.newFleet(ctx)
 	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.stop(ctx)) }()
+	if _, err := f.startDeployers(ctx); err != nil {
+		return err
+	}
+	if err := f.waitReady(ctx); err != nil {
 		return err
 	}
 	items, err := f.createItems(ctx, 1, v1alpha2.Type, func(string) fields { return manyConfig(f.namespace, strategy) })
