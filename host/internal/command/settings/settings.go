@@ -22,15 +22,21 @@ const PodNameVariable = "MY_POD_NAME"
 // PluginDir is the plugin directory of container images, or else the one beside the program, as in the archives of a
 // release.
 func PluginDir() string {
-	const ofImages = "/plugins"
 	program, err := os.Executable()
-	if err != nil || isDir(ofImages) {
-		return ofImages
+	if err != nil {
+		return pluginDirOfImages
 	}
-	if beside := filepath.Join(filepath.Dir(program), "plugins"); isDir(beside) {
-		return beside
+	return pluginDir(pluginDirOfImages, filepath.Join(filepath.Dir(program), "plugins"))
+}
+
+const pluginDirOfImages = "/plugins"
+
+// pluginDir is the first of two directories, or the second one if that alone exists.
+func pluginDir(first, second string) string {
+	if !isDir(first) && isDir(second) {
+		return second
 	}
-	return ofImages
+	return first
 }
 
 func isDir(path string) bool {

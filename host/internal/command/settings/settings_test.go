@@ -71,18 +71,20 @@ func TestIdentity(t *testing.T) {
 // beside the program.
 func TestPluginDir(t *testing.T) {
 	t.Parallel()
+	there, missing := t.TempDir(), filepath.Join(t.TempDir(), "missing")
+	for _, tc := range []struct{ first, second, want string }{
+		{there, t.TempDir(), there}, {there, missing, there}, {missing, there, there}, {missing, missing + "-too", missing},
+	} {
+		if got := pluginDir(tc.first, tc.second); got != tc.want {
+			t.Errorf("%s or %s: found %s", tc.first, tc.second, got)
+		}
+	}
 	program, err := os.Executable()
-	if err != nil || isDir("/plugins") {
-		t.Skip("there is a plugin directory already")
-	}
-	if got := PluginDir(); got != "/plugins" {
-		t.Errorf("without any: found %s", got)
-	}
-	beside := filepath.Join(filepath.Dir(program), "plugins")
-	if err := os.Mkdir(beside, 0o700); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
-	if got := PluginDir(); got != beside {
-		t.Errorf("expected %s, but found %s", beside, got)
+	beside := filepath.Join(filepath.Dir(program), "plugins")
+	if got, want := PluginDir(), pluginDir("/plugins", beside); got != want {
+		t.Errorf("expected %s, but found %s", want, got)
 	}
 }
