@@ -24,10 +24,10 @@ func SetNewJob(item *v1alpha1.DeployItem, jobID string, now time.Time) {
 
 // SetJobOfHook is SetJob for a job requested by hooks. Deployers see the difference by hook.AskedFor.
 func SetJobOfHook(item *v1alpha1.DeployItem, jobID string, now time.Time) {
-	planned, fails := PlannedTry(item)
+	known, fails := KnownTry(item)
 	SetJob(item, jobID, now)
 	if fails { // a schedule does not shorten the pauses
-		SetTry(item, jobID, planned, now)
+		SetTry(item, jobID, known, now)
 	}
 	setCondition(&item.Status, ConditionStarted, v1alpha1.ConditionTrue, hook.ReasonStartedByHook, jobID, now)
 }

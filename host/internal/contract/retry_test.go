@@ -128,6 +128,10 @@ func TestRetriesSwitchedOff(t *testing.T) {
 				if _, ok := pauses.off.NextTry(item); ok || !pauses.off.FitPlan(item) {
 					t.Fatalf("retries are off, but found %+v", nextTry(item))
 				}
+				scheduled := item.DeepCopy()
+				if contract.SetJobOfHook(scheduled, "scheduled", noon); hook.FirstJob(scheduled) != job {
+					t.Errorf("a scheduled job repeats what must not be repeated: %+v", nextTry(scheduled))
+				}
 				if try := contract.AfterRepair(item); try.Job != job {
 					t.Errorf("a repair makes a try of another job: %+v", try)
 				}
