@@ -12,10 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/joberror"
 	"github.com/pergola-deploy/pergola/host/internal/lscontext"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
 // CallFlags are the flags for the data of calls without a cluster.
@@ -23,24 +26,16 @@ type CallFlags struct {
 	target, context string
 	secrets         []string
 	configMap       string
-	// otherTargets are pairs NAME=FILE.
-	otherTargets []string
 }
 
-// AddTo adds the flags, without --other-target.
+// AddTo adds the flags.
 func (f *CallFlags) AddTo(flags *pflag.FlagSet) {
-	flags.StringVar(&f.target, "target", "", "kubeconfig of the target cluster. Its current context is used, "+
-		"with a certificate, token or password, inline or in files")
+	flags.StringVar(&f.target, "target", "", "file with the Target of the items: a kubeconfig, with its current context; "+
+		"or the Targets of the namespace, of any type, and their Secrets as further YAML documents")
 	flags.StringVar(&f.context, "context", "", "file with the Context of the items (default: an empty Context)")
 	flags.StringArrayVar(&f.secrets, "secret", nil, "file with a Secret of the Context or the item, "+
 		"with credentials for registries or chart repositories; may be given several times")
 	flags.StringVar(&f.configMap, "config-map", "", "file with the ConfigMap of the Context's ocmConfig")
-}
-
-// AddOtherTargetsTo adds --other-target.
-func (f *CallFlags) AddOtherTargetsTo(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&f.otherTargets, "other-target", nil, "NAME=FILE: another Target of the item "+
-		"and the kubeconfig of its cluster, as for --target; may be given several times")
 }
 
 // The defaults for items without a cluster.
@@ -54,39 +49,43 @@ const (
 type Call struct {
 	plugin.Call
 
-	// otherTargets by name.
-	otherTargets map[string]*v1alpha1.ResolvedTarget
-	secrets      secretFiles
+	// Targets of the item's namespace by name; that of the item is one of them.
+	Targets map[string]*v1alpha1.ResolvedTarget
+
+	objects  *store
+	resolver *target.Resolver
 }
 
 // Read reads the item of a file and the files of the flags.
 func (f *CallFlags) Read(ctx context.Context, path string) (_ *Call, err error) {
-	call := &Call{}
+	objects := &store{}
+	call := &Call{objects: objects, resolver: target.NewResolver(objects, objects, target.Options{})}
 	if call.DeployItem, err = ReadItem(path, nil); err != nil {
 		return nil, err
 	}
 	Complete(call.DeployItem, defaultNamespace)
-	if call.Target, err = f.targetOf(call.DeployItem); err != nil {
-		return nil, err
-	}
-	if call.otherTargets, err = f.readOtherTargets(call.DeployItem.Namespace); err != nil {
-		return nil, err
-	}
 	if call.Context, err = f.readContext(call.DeployItem.Namespace); err != nil {
 		return nil, err
 	}
-	if call.secrets, err = f.readSecrets(); err != nil {
+	if err := f.readObjects(objects, call.DeployItem); err != nil {
 		return nil, err
 	}
-	if call.Credentials, err = lscontext.Credentials(ctx, call.secrets, call.Context); err != nil {
+	if err := f.resolveTargets(ctx, call); err != nil {
 		return nil, err
 	}
-	configMap, err := f.readConfigMap()
-	if err != nil {
-		return nil, err
+	all := hostside.Capabilities{ContextCredentials: true, ContextOCMConfig: true}
+	return call, call.ReadNamed(ctx, all, call.resolver)
+}
+
+// readObjects adds the objects of the item's namespace in the files.
+func (f *CallFlags) readObjects(objects *store, item *v1alpha1.DeployItem) error {
+	if err := f.readTargets(objects, item); err != nil {
+		return err
 	}
-	call.OCMConfig, err = lscontext.OCMConfig(ctx, configMap, call.Context)
-	return call, err
+	if err := f.readSecrets(objects); err != nil {
+		return err
+	}
+	return f.readConfigMap(objects)
 }
 
 // Complete sets the fields of an item which an API server would set.
@@ -105,50 +104,50 @@ func (f *CallFlags) readContext(namespace string) (*v1alpha1.Context, error) {
 	return out, readObject(f.context, nil, v1alpha1.GroupVersion.WithKind("Context"), out)
 }
 
-// readConfigMap reads the ConfigMap.
-func (f *CallFlags) readConfigMap() (configMapFile, error) {
+// readConfigMap adds the ConfigMap to the objects.
+func (f *CallFlags) readConfigMap(objects *store) error {
 	if f.configMap == "" {
-		return configMapFile{}, nil
+		return nil
 	}
 	configMap := &corev1.ConfigMap{}
-	if err := readObject(f.configMap, nil, corev1.SchemeGroupVersion.WithKind("ConfigMap"), configMap); err != nil {
-		return configMapFile{}, fmt.Errorf("--config-map: %w", err)
+	err := readObject(f.configMap, nil, corev1.SchemeGroupVersion.WithKind("ConfigMap"), configMap)
+	if err != nil {
+		return fmt.Errorf("--config-map: %w", err)
 	}
-	return configMapFile{configMap}, nil
+	return objects.add(configMap)
 }
 
-// ResolveTarget returns a Target by its name: one of --other-target, or the Target of the item.
+// ResolveTarget returns a Target by its name.
 func (c *Call) ResolveTarget(_ context.Context, name string) (*v1alpha1.ResolvedTarget, error) {
-	if other := c.otherTargets[name]; other != nil {
-		return other, nil
-	}
-	if own := c.Target; own != nil && own.Target.Name == name {
-		return own, nil
+	if found := c.Targets[name]; found != nil {
+		return found, nil
 	}
 	return nil, plugin.Error{
-		Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Operation: "ResolveOtherTarget",
-		Reason: contract.ReasonTargetNotFound,
-		Message: fmt.Sprintf("Target %q: there is no such Target; give the kubeconfig of its cluster with "+
-			"--other-target %[1]s=FILE", name),
+		Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Operation: joberror.OperationResolveOther,
+		Reason:  contract.ReasonTargetNotFound,
+		Message: fmt.Sprintf("Target %q: there is no such Target; add it to the file of --target", name),
 	}
 }
 
-// ResolveRegistryCredentials returns the credentials in a Secret of --secret.
+// ResolveRegistryCredentials returns the credentials in a Secret of the files.
 func (c *Call) ResolveRegistryCredentials(
 	ctx context.Context, secret types.NamespacedName,
 ) (*sdk.RegistryCredentials, error) {
-	return lscontext.NamedCredentials(ctx, c.secrets, c.DeployItem.Namespace, secret)
+	return lscontext.NamedCredentials(ctx, c.resolver, c.DeployItem.Namespace, secret)
 }
 
 // Registries returns the credentials in all Secrets, by their names.
 func (c *Call) Registries(ctx context.Context) (map[string]*sdk.RegistryCredentials, error) {
-	found := make(map[string]*sdk.RegistryCredentials, len(c.secrets))
-	for name := range c.secrets {
-		credentials, err := c.ResolveRegistryCredentials(ctx, types.NamespacedName{Name: name})
+	found := map[string]*sdk.RegistryCredentials{}
+	for _, object := range c.objects.objects {
+		if _, ok := object.(*corev1.Secret); !ok {
+			continue
+		}
+		credentials, err := c.ResolveRegistryCredentials(ctx, types.NamespacedName{Name: object.GetName()})
 		if err != nil {
 			return nil, err
 		}
-		found[name] = credentials
+		found[object.GetName()] = credentials
 	}
 	return found, nil
 }

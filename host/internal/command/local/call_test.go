@@ -3,8 +3,10 @@ package local
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -21,9 +23,16 @@ import (
 const (
 	named       = commandtest.ItemHead + "metadata: {name: a}\n"
 	anyItem     = named + "spec: {type: t}\n"
+	ofOwn       = named + "spec: {type: t, target: {name: own}}\n"
 	contextHead = "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Context\nmetadata: {name: mine}\n"
 	secretHead  = "{apiVersion: v1, kind: Secret"
-	configMap   = "apiVersion: v1\nkind: ConfigMap\ndata: {.ocmconfig: a}\n"
+	targetHead  = "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Target\n"
+	account     = targetHead + "metadata: {name: account, namespace: any}\n" +
+		"spec: {type: example.org/account, secretRef: {name: creds}}"
+	creds  = secretHead + ", metadata: {name: creds}, stringData: {token: t0ps3cret}}"
+	region = targetHead + "metadata: {name: region, labels: {tier: test}}\n" +
+		"spec: {type: example.org/region, config: {region: eu}}"
+	configMap = "apiVersion: v1\nkind: ConfigMap\ndata: {.ocmconfig: a}\n"
 )
 
 // file writes a file for a flag.
@@ -77,21 +86,35 @@ func TestItem(t *testing.T) {
 	}
 }
 
-// TestErrorsNameTheFile: and nothing of a Secret.
+// errorCase is an item with flags that are wrong, and the end of the error.
+type errorCase struct {
+	item  string
+	flags CallFlags
+	want  string
+}
+
+// hidden is a value of Secrets and Targets.
+const hidden = "t0ps3cret"
+
+// expectErrors expects errors about the file, and nothing of a Secret.
+func expectErrors(t *testing.T, cases map[string]errorCase) {
+	t.Helper()
+	dirs := regexp.MustCompile(`/\S*/file\.yaml`)
+	for reason, tc := range cases {
+		call, err := tc.flags.Read(t.Context(), file(t, tc.item))
+		found := dirs.ReplaceAllString(fmt.Sprint(err), "file.yaml")
+		if call != nil || !strings.Contains(found, tc.want) || strings.Contains(found, hidden) {
+			t.Errorf("%s: expected an error with %q and nothing of a Secret, but found: %s", reason, tc.want, found)
+		}
+	}
+}
+
 func TestErrorsNameTheFile(t *testing.T) {
 	t.Parallel()
-	const hidden = "t0ps3cret"
-	path, pull := kubeconfig(t, "token: "+hidden), file(t, secretHead+", metadata: {name: pull}}")
-	target := func(path string) CallFlags { return CallFlags{target: path} }
-	others := func(others ...string) CallFlags { return CallFlags{otherTargets: others} }
+	pull := file(t, secretHead+", metadata: {name: pull}}")
 	secret := func(text string) CallFlags { return CallFlags{secrets: []string{pull, file(t, text)}} }
-	const command = "exec: {apiVersion: client.authentication.k8s.io/v1, command: rm, interactiveMode: Never}"
-	const runs, wanted = "from a command or provider", "file.yaml: expected a Secret of v1, as"
-	for reason, tc := range map[string]struct {
-		item  string
-		flags CallFlags
-		want  string
-	}{
+	const wanted = "file.yaml: expected a Secret of v1, as"
+	expectErrors(t, map[string]errorCase{
 		"no item": {"", CallFlags{}, "file.yaml: expected a DeployItem"},
 		"another kind of item": {"kind: List\napiVersion: v1\n", CallFlags{}, `file.yaml: expected a DeployItem of ` +
 			`landscaper.gardener.cloud/v1alpha1, but found a "List" of "v1"`},
@@ -102,20 +125,6 @@ func TestErrorsNameTheFile(t *testing.T) {
 		"an unknown field":     {named + "x: y\n", CallFlags{}, `unknown field "x"`},
 		"no YAML":              {"{", CallFlags{}, "file.yaml: "},
 		"several items":        {anyItem + "---\n" + anyItem, CallFlags{}, "expected one object, but found several"},
-
-		"the item has a target":  {named + "spec: {type: t, target: {name: cluster}}\n", CallFlags{}, `"cluster"; give`},
-		"a plugin runs nothing":  {anyItem, target(kubeconfig(t, command)), runs},
-		"nor such a provider":    {anyItem, target(kubeconfig(t, "auth-provider: {name: oidc}")), runs},
-		"a file of a kubeconfig": {anyItem, target(kubeconfig(t, "tokenFile: nowhere")), "no such file"},
-		"no kubeconfig":          {anyItem, target("/no/where"), "/no/where"},
-		"a broken kubeconfig":    {anyItem, target(file(t, "{")), "--target"},
-		"an empty kubeconfig":    {anyItem, target(file(t, "{}")), "--target"},
-
-		"another target without file": {anyItem, others("a"), `--other-target: expected NAME=FILE, but found "a"`},
-		"with an empty file":          {anyItem, others("a="), `expected NAME=FILE, but found "a="`},
-		"without a name":              {anyItem, others("=file"), `expected NAME=FILE, but found "=file"`},
-		"twice":                       {anyItem, others("a="+path, "a="+path), `the Target "a" is there twice`},
-		"another target of no file":   {anyItem, others("b=/no/where"), "--other-target b: open /no/where"},
 
 		"a docker config": {anyItem, secret(`{"auths":{"a":{"auth":"` + hidden + `"}}}`), wanted},
 		"no base64": {
@@ -128,53 +137,128 @@ func TestErrorsNameTheFile(t *testing.T) {
 		"the same Secret again": {anyItem, CallFlags{secrets: []string{pull, pull}}, `the Secret "pull" is there twice`},
 
 		"no ConfigMap": {anyItem, CallFlags{configMap: file(t, contextHead)}, "--config-map: read "},
-	} {
-		call, err := tc.flags.Read(t.Context(), file(t, tc.item))
-		if call != nil || err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), hidden) {
-			t.Errorf("%s: expected an error with %q and nothing of a Secret, but found: %v", reason, tc.want, err)
-		}
-	}
+	})
 }
 
-// TestTarget: the current context of a kubeconfig, without files.
-func TestTarget(t *testing.T) {
+// TestTargetErrors: file, object, field and what to do, and nothing of a Secret.
+func TestTargetErrors(t *testing.T) {
 	t.Parallel()
-	item := file(t, named+"spec: {type: t, target: {name: own}}\n")
-	flags := CallFlags{
-		target:       kubeconfig(t, "tokenFile: token"),
-		otherTargets: []string{"a=" + kubeconfig(t, "token: of-a"), "b=" + kubeconfig(t, "token: of-b")},
-	}
-	call, err := flags.Read(t.Context(), item)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, token := range map[string]string{"own": "secret", "a": "of-a", "b": "of-b"} {
-		target, err := call.ResolveTarget(t.Context(), name)
+	target := func(path string) CallFlags { return CallFlags{target: path} }
+	targets := func(documents ...string) CallFlags { return target(file(t, strings.Join(documents, "\n---\n"))) }
+	of := func(spec string) CallFlags { return targets(targetHead+"metadata: {name: b}\nspec: {"+spec+"}", creds) }
+	const exec = "exec: {apiVersion: client.authentication.k8s.io/v1, command: rm, interactiveMode: Never}"
+	const read, notThis = "--target: read file.yaml: ", "expected a Target of landscaper.gardener.cloud/v1alpha1"
+	expectErrors(t, map[string]errorCase{
+		"the item has a Target":  {ofOwn, CallFlags{}, `item a: spec.target.name is "own"; give a file with this Target, or`},
+		"no kubeconfig":          {anyItem, target("/no/where"), "--target: open /no/where: no such file"},
+		"a broken kubeconfig":    {anyItem, target(file(t, "{")), read},
+		"an empty kubeconfig":    {anyItem, target(file(t, "{}")), read + "expected a kubeconfig with a current"},
+		"an empty file":          {anyItem, target(file(t, "# none")), read + "expected a kubeconfig with a current"},
+		"a file of a kubeconfig": {anyItem, target(kubeconfig(t, "tokenFile: nowhere")), "no such file"},
+		"a command": {
+			anyItem, target(kubeconfig(t, exec)),
+			read + `Target "default/target": users["u"].exec: running commands is not allowed; use a token`,
+		},
+		"a provider": {
+			ofOwn, target(kubeconfig(t, "auth-provider: {name: oidc}")),
+			read + `Target "default/own": users["u"].auth-provider: authentication plugins are not allowed; use a token`,
+		},
+		"impersonation": {anyItem, target(kubeconfig(t, "as: root")), `users["u"].as: impersonation is not allowed; use`},
+		"a kubeconfig in an own type": {
+			anyItem, of("type: t/u, config: {kubeconfig: {kind: Config, users: [{name: u, user: {" + exec + "}}]}}"),
+			read + `Target "default/b": users["u"].exec: running commands is not allowed`,
+		},
+		"a cluster without content": {
+			anyItem, of("type: landscaper.gardener.cloud/kubernetes-cluster"),
+			read + `Target "default/b": spec: neither config nor secretRef is set`,
+		},
+
+		"another name": {
+			ofOwn, targets(account, creds), `item a: spec.target.name is "own", but file.yaml has only ["account"]; correct`,
+		},
+		"several Targets": {
+			anyItem, targets(account, creds, region),
+			`item a: spec.target is missing, but file.yaml has several Targets; name one of ["account" "region"] in spec.t`,
+		},
+		"a missing Secret": {
+			anyItem, targets(account), read + `Target "default/account": spec.secretRef.name: ` +
+				`there is no Secret "default/creds"; create it, as a further YAML document of this file`,
+		},
+		"a missing key": {
+			anyItem, of("type: t/u, secretRef: {name: creds, key: url}"),
+			read + `Target "default/b": spec.secretRef.key: Secret "default/creds" has no key "url"; add it, or`,
+		},
+		"no type": {
+			anyItem, of("config: {token: " + hidden + "}"), read + `the Target "b": spec.type is missing; it names the form of`,
+		},
+		"an unknown field":   {anyItem, of("type: t/u, token: " + hidden), `unknown field "token"`},
+		"whose field":        {anyItem, of("type: t/u, token: " + hidden), read + `the Target "b": `},
+		"no name":            {anyItem, targets(targetHead + "spec: {type: t/u}"), read + "metadata.name is missing in a T"},
+		"the same again":     {anyItem, targets(account, creds, account), `the Target "account" is there twice; remove`},
+		"two Secrets":        {anyItem, targets(account, creds, creds), `the Secret "creds" is there twice; remove one`},
+		"Secrets alone":      {anyItem, targets(creds), read + notThis + ", but found"},
+		"a malformed Secret": {anyItem, targets(account, secretHead+", "+hidden+": a}"), read + "document 2: expected"},
+		"no YAML":            {anyItem, targets(account, "*"+hidden), read + "document 2 is no valid YAML; correct"},
+		"another kind": {
+			anyItem, targets(account, anyItem), read + "document 2: " + notThis +
+				` or a Secret of v1, but found a "DeployItem" of "landscaper.gardener.cloud/v1alpha1"; remove it`,
+		},
+	})
+}
+
+// TestCluster: the current context of a kubeconfig, without files.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{"own": ofOwn, "target": anyItem} {
+		call, err := (&CallFlags{target: kubeconfig(t, "tokenFile: token")}).Read(t.Context(), file(t, text))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if found := target.Target; found.Name != name || found.Namespace != "default" ||
-			found.Spec.Type != v1alpha1.KubernetesClusterTargetType || (target == call.Target) != (name == "own") {
+		if found := call.Target.Target; found.Name != name || found.Namespace != "default" ||
+			found.Spec.Type != v1alpha1.KubernetesClusterTargetType || found.Kind != "Target" {
 			t.Errorf("%s: found %+v", name, found)
 		}
 		var content map[string]string
-		if err := json.Unmarshal([]byte(target.Content), &content); err != nil {
+		if err := json.Unmarshal([]byte(call.Target.Content), &content); err != nil {
 			t.Fatal(err)
 		}
 		config, err := clientcmd.RESTConfigFromKubeConfig([]byte(content["kubeconfig"]))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if config.Host != "https://one" || config.BearerToken != token || string(config.CAData) != "authority" ||
-			config.CAFile != "" || config.BearerTokenFile != "" || strings.Contains(target.Content, "other-secret") {
+		if config.Host != "https://one" || config.BearerToken != "secret" || string(config.CAData) != "authority" ||
+			config.CAFile != "" || config.BearerTokenFile != "" || strings.Contains(call.Target.Content, "other-secret") {
 			t.Errorf("%s: expected all of the current context and no other, but found %s", name, content["kubeconfig"])
+		}
+	}
+}
+
+// Rule (plugin-authors.md#4-test-it): `--target` names a kubeconfig, or Targets of any type with their Secrets.
+func TestTargets(t *testing.T) {
+	t.Parallel()
+	all := CallFlags{target: file(t, account+"\n---\n"+creds+"\n---\n"+region)}
+	ofRegion := file(t, named+"spec: {type: t, target: {name: region}}\n")
+	call, err := all.Read(t.Context(), ofRegion)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"account": `{"token":"t0ps3cret"}`, "region": `{"region":"eu"}`} {
+		found, err := call.ResolveTarget(t.Context(), name)
+		if err != nil || found.Content != want || found.Target.Namespace != "default" ||
+			found.Target.Spec.Type != v1alpha1.TargetType("example.org/"+name) || (found == call.Target) != (name == "region") {
+			t.Errorf("%s: found %+v, %v", name, found, err)
 		}
 	}
 	_, err = call.ResolveTarget(t.Context(), "gone")
 	var problem plugin.Error
 	if !errors.As(err, &problem) || problem.Reason != "NoTargetFound" || len(problem.Codes) != 1 ||
-		!strings.Contains(problem.Message, "--other-target gone=FILE") {
-		t.Errorf("expected the flag for it, but found: %v", err)
+		!strings.Contains(problem.Message, "add it to the file of --target") {
+		t.Errorf("expected what to do about it, but found: %v", err)
+	}
+	// The only Target is that of an item without a reference.
+	call, err = (&CallFlags{target: file(t, region)}).Read(t.Context(), file(t, anyItem))
+	if err != nil || call.Target == nil || call.Target.Target.Labels["tier"] != "test" {
+		t.Errorf("expected the only Target, but found %+v, %v", call, err)
 	}
 }
 

@@ -3,22 +3,17 @@ package local
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/pergola-deploy/pergola/host/internal/lscontext"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -48,91 +43,90 @@ func readObject(path string, stdin io.Reader, kind schema.GroupVersionKind, into
 		text, err = onlyDocument(text)
 	}
 	if err == nil {
-		err = yaml.UnmarshalStrict(text, into)
+		err = decode(text, kind, into)
 	}
 	if err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
+	return nil
+}
+
+// decode strictly reads an object of a kind.
+func decode(document []byte, kind schema.GroupVersionKind, into client.Object) error {
+	if err := yaml.UnmarshalStrict(document, into); err != nil {
+		return err
+	}
 	if found := into.GetObjectKind().GroupVersionKind(); found != kind {
-		return fmt.Errorf("read %s: expected a %s of %s, but found a %q of %q",
-			path, kind.Kind, kind.GroupVersion(), found.Kind, found.GroupVersion())
+		return fmt.Errorf("expected a %s of %s, but found a %q of %q",
+			kind.Kind, kind.GroupVersion(), found.Kind, found.GroupVersion())
 	}
 	return nil
 }
 
-var errSeveral = errors.New("expected one object, but found several")
-
 // onlyDocument returns the only document with content of a YAML file; nil if there is none.
 func onlyDocument(text []byte) ([]byte, error) {
-	var only []byte
+	all, err := documentsOf(text)
+	switch {
+	case err != nil || len(all) == 0:
+		return nil, err
+	case len(all) > 1:
+		return nil, errors.New("expected one object, but found several")
+	default:
+		return all[0], nil
+	}
+}
+
+// documentsOf returns the documents with content of a YAML file.
+func documentsOf(text []byte) (all [][]byte, _ error) {
 	for reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text))); ; {
 		document, err := reader.Read()
 		if errors.Is(err, io.EOF) {
-			return only, nil
+			return all, nil
 		}
 		if err != nil {
 			return nil, err
 		}
 		var content any
-		switch err := yaml.Unmarshal(document, &content); {
-		case err == nil && content == nil: // a comment
-		case only != nil:
-			return nil, errSeveral
-		default:
-			only = document
+		if err := yaml.Unmarshal(document, &content); err != nil || content != nil { // otherwise a comment
+			all = append(all, document)
 		}
 	}
 }
 
-// secretFiles are the Secrets of files by name, in the namespace of the Context.
-type secretFiles map[string]*corev1.Secret
-
-var _ lscontext.SecretReader = secretFiles{}
-
-// Secret implements lscontext.SecretReader.
-func (s secretFiles) Secret(_ context.Context, name types.NamespacedName, _ bool) (*corev1.Secret, error) {
-	if secret, ok := s[name.Name]; ok {
-		return secret, nil
-	}
-	return nil, apierrors.NewNotFound(corev1.Resource("secrets"), name.Name)
-}
-
-// configMapFile is the ConfigMap of a file, in the namespace of the Context; nil for none.
-type configMapFile struct{ object *corev1.ConfigMap }
-
-var _ lscontext.ConfigMapReader = configMapFile{}
-
-// ConfigMap implements lscontext.ConfigMapReader.
-func (c configMapFile) ConfigMap(_ context.Context, name types.NamespacedName, _ bool) (*corev1.ConfigMap, error) {
-	if c.object == nil || c.object.Name != name.Name {
-		return nil, apierrors.NewNotFound(corev1.Resource("configmaps"), name.Name)
-	}
-	return c.object, nil
-}
-
-// readSecrets reads the Secrets. Its errors quote nothing of their content.
-func (f *CallFlags) readSecrets() (secretFiles, error) {
-	secrets := secretFiles{}
+// readSecrets adds the Secrets to the objects.
+func (f *CallFlags) readSecrets(objects *store) error {
 	for _, path := range f.secrets {
-		secret := &corev1.Secret{}
-		err := readObject(path, nil, corev1.SchemeGroupVersion.WithKind("Secret"), secret)
-		switch file := (*fs.PathError)(nil); {
-		case errors.As(err, &file) || errors.Is(err, errSeveral):
-			return nil, fmt.Errorf("--secret: %w", err)
-		case err != nil:
-			return nil, fmt.Errorf(`--secret: read %s: expected a Secret of v1, `+
-				`as "kubectl create secret docker-registry --dry-run=client -o yaml" writes it`, path)
-		case secret.Name == "":
-			return nil, fmt.Errorf("--secret: read %s: metadata.name is missing", path)
-		case secrets[secret.Name] != nil:
-			return nil, fmt.Errorf("--secret: read %s: the Secret %q is there twice", path, secret.Name)
-		case secret.Data == nil:
-			secret.Data = map[string][]byte{}
+		text, err := os.ReadFile(path)
+		if err == nil {
+			text, err = onlyDocument(text)
 		}
-		for key, value := range secret.StringData {
-			secret.Data[key] = []byte(value)
+		var secret *corev1.Secret
+		if err == nil {
+			secret, err = secretOf(text)
 		}
-		secrets[secret.Name] = secret
+		if err == nil {
+			err = objects.add(secret)
+		}
+		if err != nil {
+			return fmt.Errorf("--secret: read %s: %w", path, err)
+		}
 	}
-	return secrets, nil
+	return nil
+}
+
+var secretGVK = corev1.SchemeGroupVersion.WithKind("Secret")
+
+// secretOf returns the Secret in a document. Its error quotes nothing of the content.
+func secretOf(document []byte) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	if decode(document, secretGVK, secret) != nil {
+		return nil, errors.New(`expected a Secret of v1, as "kubectl create secret --dry-run=client -o yaml" writes it`)
+	}
+	if secret.Data == nil {
+		secret.Data = map[string][]byte{}
+	}
+	for key, value := range secret.StringData {
+		secret.Data[key] = []byte(value)
+	}
+	return secret, nil
 }

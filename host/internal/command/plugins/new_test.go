@@ -2,6 +2,7 @@ package plugins
 
 import (
 	"bytes"
+	"fmt"
 	"go/format"
 	"os"
 	"os/exec"
@@ -15,7 +16,27 @@ import (
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
-// TestPluginsNew: a new plugin builds, passes its own tests and runs at once, by its Makefile.
+// makes runs make in a module, with this test binary as pergola, and expects texts in its output and the end.
+func makes(t *testing.T, dir, goals string, texts ...string) {
+	t.Helper()
+	args := append(strings.Fields(goals), "-C", dir, "PERGOLA="+filepath.Join(dir, "..", "pergola"))
+	cmd := exec.CommandContext(t.Context(), "make", args...)
+	// The flags of the programs under test, for the build cache. The modules are in the cache since the build of Pergola.
+	cmd.Env = append(os.Environ(), "MAKEFLAGS=", "CGO_ENABLED=0", "GOFLAGS=-trimpath", "GOSUMDB=off")
+	out, err := cmd.CombinedOutput()
+	printed := fmt.Sprintf("%s\n%v", out, err)
+	for _, text := range texts {
+		if !strings.Contains(printed, text) {
+			t.Errorf("make %s: expected %q in\n%s", goals, text, printed)
+		}
+	}
+}
+
+// done is the end without an error.
+const done = "\n<nil>"
+
+// TestPluginsNew: a new plugin builds, passes its own tests and runs at once, by its Makefile, also at a Target of an
+// own type.
 func TestPluginsNew(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "a", "new one")
@@ -24,27 +45,27 @@ func TestPluginsNew(t *testing.T) {
 	if err != nil || !strings.HasPrefix(out, "The plugin roses is in "+dir) {
 		t.Fatalf("found %q, %v", out, err)
 	}
-	cmd := exec.CommandContext(t.Context(), "make", "-C", dir)
-	// The flags of the programs under test, for the build cache. The modules are in the cache since the build of Pergola.
-	cmd.Env = append(os.Environ(), "MAKEFLAGS=", "CGO_ENABLED=0", "GOFLAGS=-trimpath", "GOSUMDB=off")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("make: %v\n%s", err, out)
+	pluginOf(t, filepath.Dir(dir), "pergola")
+	makes(t, dir, "all verify run", "roses: good. ", `exports {"thing":"default/roses"}`, done)
+	makes(t, dir, "run OPERATION=delete", "succeeded", done)
+	if _, gone := os.Stat(filepath.Join(dir, "bin", "state.json")); !os.IsNotExist(gone) {
+		t.Errorf("delete: found %v", gone)
 	}
 
-	item, state := filepath.Join(dir, "item.yaml"), filepath.Join(dir, "bin", "state.json")
-	out, err = pergola.Run(t, "plugins", "verify", filepath.Join(dir, "bin", "plugins"), "--item", item)
-	if err != nil || !strings.HasPrefix(out, "roses: good. ") {
-		t.Errorf("verify: found %v, %s", err, out)
+	writeTarget := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, "target.yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	run := []string{"plugins", "run", filepath.Join(dir, "bin", "plugins", "roses"), "--item", item, "--state", state}
-	out, err = pergola.Run(t, run...)
-	if err != nil || !strings.Contains(out, `exports {"thing":"default/roses"}`) {
-		t.Errorf("run: found %v, %s", err, out)
-	}
-	out, err = pergola.Run(t, append(run, "--operation", "delete")...)
-	if _, gone := os.Stat(state); err != nil || !os.IsNotExist(gone) {
-		t.Errorf("delete: found %v, %v, %s", err, gone, out)
-	}
+	const account = "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Target\nmetadata: {name: account}\n" +
+		"spec: {type: example.org/account, secretRef: {name: account}}\n"
+	writeTarget(account)
+	makes(t, dir, "run", `there is no Secret "default/account"; create it, as a further YAML document`)
+	writeTarget(account + "---\n{apiVersion: v1, kind: Secret, metadata: {name: account}}")
+	makes(t, dir, "run", "succeeded", done)
+	makes(t, dir, "verify --dry-run", "verify bin/plugins --item item.yaml --target target.yaml", done)
+	makes(t, dir, "verify --dry-run TARGET=kubeconfig", "--item item.yaml --target kubeconfig", done)
 }
 
 // TestPluginModuleFiles: the files for a released version.

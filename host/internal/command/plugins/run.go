@@ -55,7 +55,7 @@ The exit code is 1 if the job has failed.`,
 		Example: `  pergola plugins run bin/plugins/mock --item test/examples/mock.yaml
   pergola plugins run bin/plugins/manifest --item item.yaml --target kubeconfig --state state.json --until-done
   pergola plugins run bin/plugins/manifest --item item.yaml --target kubeconfig --state state.json --operation delete
-  pergola plugins run bin/plugins/manifest --item item.yaml --target kubeconfig --other-target backend=other-kubeconfig
+  pergola plugins run bin/plugins/hello --item item.yaml --target target.yaml
   pergola plugins run bin/plugins/helm --item item.yaml --target kubeconfig --context context.yaml --secret pull.yaml`,
 		Args: func(cmd *cobra.Command, args []string) error { return t.local.OneOfFileAndAttach(args) },
 	}
@@ -63,7 +63,6 @@ The exit code is 1 if the job has failed.`,
 	output := cli.AddOutput(flags)
 	t.local.AddTo(flags)
 	t.call.AddTo(flags)
-	t.call.AddOtherTargetsTo(flags)
 	flags.StringVar(&t.item, "item", "", "file with the DeployItem")
 	flags.StringVar(&t.operation, "operation", "reconcile",
 		"operation: reconcile, delete, abort or force-reconcile")

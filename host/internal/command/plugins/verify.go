@@ -44,13 +44,14 @@ checks: each rule of the protocol has a name, and the report has the call and th
 start a program many times, with the confinement and the limits of the configuration.
 
 Without --item nothing is deployed, and the rules about deployments are not checked. Each DeployItem is deployed by the
-plugin of its type and deleted again, several times and with interruptions.
+plugin of its type and deleted again, several times and with interruptions, at its Target in the file of --target.
 
 With --attach, instead of DIR, a running plugin is checked, such as a plugin in a debugger: start it there with the
 argument "attachable", and it prints its address.
 
 The exit code is 1 if anything is wrong.`,
 		Example: `  pergola plugins verify bin/plugins --item test/examples/mock.yaml
+  pergola plugins verify bin/plugins --item item.yaml --target target.yaml
   pergola plugins verify /plugins --config host.yaml -o json`,
 		Args: func(_ *cobra.Command, args []string) error { return v.local.OneOfFileAndAttach(args) },
 	}
@@ -198,10 +199,16 @@ func (v *verification) cases(ctx context.Context) ([]conformance.Case, error) {
 		item.Status.JobID = cmp.Or(item.Status.JobID, "verify")
 		call := conformance.Call{
 			DeployItem: item, Context: lscontext.WithoutCredentials(read.Context), Credentials: read.Credentials,
-			OCMConfig: read.OCMConfig, Secrets: named,
+			OCMConfig: read.OCMConfig, Secrets: named, Targets: map[string]*sdk.Target{},
 		}
-		if t := read.Target; t != nil {
-			call.Target = &sdk.Target{Name: t.Target.Name, Type: t.Target.Spec.Type, Content: []byte(t.Content)}
+		for name, t := range read.Targets {
+			call.Targets[name] = &sdk.Target{
+				Name: name, Type: t.Target.Spec.Type, Labels: t.Target.Labels, Annotations: t.Target.Annotations,
+				Content: []byte(t.Content),
+			}
+		}
+		if read.Target != nil {
+			call.Target = call.Targets[read.Target.Target.Name]
 		}
 		cases = append(cases, conformance.Case{Name: path, Call: call})
 	}
