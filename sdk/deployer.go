@@ -189,9 +189,9 @@ type Hooker interface {
 
 // Watcher is a Deployer with news of its items.
 type Watcher interface {
-	// Watch blocks until ctx ends and calls wake for each item that may have moved on. wake may be called from any
-	// goroutine and does not block. When Watch returns earlier, it is called again after a pause.
-	Watch(ctx context.Context, wake func(namespace, name string)) error
+	// Watch blocks until ctx ends and calls req.Wake for each item that may have moved on. When Watch returns earlier, it
+	// is called again after a pause; but not after the error of a host that is too old.
+	Watch(ctx context.Context, req *WatchRequest) error
 }
 
 // HealthChecker is a Watcher with an answer to the question whether deployed objects are still healthy.

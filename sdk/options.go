@@ -33,6 +33,7 @@ type plugin struct {
 	hostCluster        bool
 	latePickUp         bool
 	scheduleInConfig   bool
+	hookTargets        bool
 }
 
 // Name sets the name of the plugin, a DNS label such as "helm". It prefixes the names of the plugin's locks and must
@@ -170,6 +171,9 @@ func (p *plugin) check() []error {
 	if p.scheduleInConfig && len(p.hooks[hook.ShouldReconcile]) == 0 {
 		errs = append(errs, errors.New("sdk.ScheduleInConfig: there is no hook of type ShouldReconcile to keep the "+
 			"promise; leave it out"))
+	}
+	if p.hookTargets && !p.hasHooks() {
+		errs = append(errs, errors.New("sdk.HookTargets: there are no hooks that would use them; leave it out"))
 	}
 	if slices.Contains(p.types, "") {
 		errs = append(errs, errors.New("sdk.Types: a deploy item type is empty"))

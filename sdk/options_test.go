@@ -92,6 +92,7 @@ func TestOptions(t *testing.T) {
 			[]Option{name, hooked, ContextCredentials(), ContextOCMConfig(), HostClusterAccess()},
 			[]string{"sdk.ContextCredentials", "sdk.ContextOCMConfig", "sdk.HostClusterAccess"},
 		},
+		{"no hook would use it", deployerWith{}, nil, []Option{name, types, HookTargets()}, []string{"sdk.HookTargets"}},
 		{"types have names", nil, hooksFor(hook.End), []Option{name, HookedTypes("")}, []string{"sdk.HookedTypes"}},
 		{"what is misspelt is not missing", nil, hooksFor("BeforeDeploy"), []Option{name, hooked}, []string{"hook.Hooks"}},
 		{"a function can be called", nil, hook.Hooks{hook.End: {nil}}, []Option{name, hooked}, []string{"hook.Hooks"}},

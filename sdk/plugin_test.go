@@ -70,8 +70,8 @@ func (panicking) Validate(context.Context, *sdk.ValidateRequest) (*sdk.ValidateR
 	panic("Validate") //nolint:forbidigo // what is tested
 }
 
-func (panicking) Watch(_ context.Context, wake func(namespace, name string)) error {
-	wake("default", "item")
+func (panicking) Watch(_ context.Context, req *sdk.WatchRequest) error {
+	req.Wake("default", "item")
 	panic("Watch") //nolint:forbidigo // what is tested
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/proto/wire"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/internal/document"
 	"github.com/pergola-deploy/pergola/sdk/internal/serving"
@@ -113,17 +114,21 @@ func (r *Request) resolve(
 			"resolve %s: only Reconcile, Delete, Abort, ForceReconcile and CheckHealth can ask the host", what)
 	}
 	if !r.call.Answers(operation) {
-		// The host would never answer, and the next time, it would not either.
-		return nil, &Error{
-			Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry}, Operation: operation, Reason: ReasonHostTooOld,
-			Err: fmt.Errorf("resolve %s: this version of the Pergola host does not know %s; update the host", what, operation),
-		}
+		return nil, hostTooOld(operation, "resolve "+what)
 	}
 	answer, err := r.call.Ask(ctx, question)
 	if err != nil {
 		return nil, fmt.Errorf("resolve %s: %w", what, err)
 	}
 	return answer, nil
+}
+
+// hostTooOld is the error for a question that a host never answers. The next time, it would not either.
+func hostTooOld(operation, what string) *Error {
+	return &Error{
+		Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry}, Operation: operation, Reason: ReasonHostTooOld,
+		Err: fmt.Errorf("%s: this version of the Pergola host does not know %s; update the host", what, operation),
+	}
 }
 
 // ResolveRegistryCredentials returns the credentials for registries in a Secret, by its name in a provider
@@ -190,4 +195,88 @@ func (r *Request) Stopping() <-chan struct{} {
 		return nil
 	}
 	return r.call.Stopping()
+}
+
+// WatchRequest is the host's side of a Watch. Its methods may be called from several goroutines, until Watch returns.
+type WatchRequest struct {
+	wake func(namespace, name string)
+	host *serving.Watch // nil for a host without items of a watch
+	read func(*deployerv1.Start) (*Request, error)
+}
+
+// WatchedItem is a deploy item of a watch.
+type WatchedItem struct {
+	Namespace, Name string
+	// Target is the name of its Target, so that items with the same credentials are known; empty for none.
+	Target string
+}
+
+// Wake has the host look at an item that may have moved on. It does not block.
+func (w *WatchRequest) Wake(namespace, name string) { w.wake(namespace, name) }
+
+// Items returns the deploy items for which a wake-up matters at this moment, in any order: those with a job that this
+// replica of the host has begun and not ended and, for a HealthChecker in standalone mode, the deployed ones of this
+// replica. A Watch asks anew for each look at its API; after the first ten lists it gets one in a second. The error is
+// as with Request.
+func (w *WatchRequest) Items(ctx context.Context) ([]WatchedItem, error) {
+	const operation = "ListItems" // the host calls it so, too
+	answer, err := w.ask(ctx, operation, "list the deploy items of the watch",
+		func(sequence uint64) *deployerv1.WatchPluginMessage {
+			return &deployerv1.WatchPluginMessage{Content: &deployerv1.WatchPluginMessage_ListItems{
+				ListItems: &deployerv1.ListItems{Sequence: sequence},
+			}}
+		})
+	if err != nil {
+		return nil, err
+	}
+	var items []WatchedItem
+	for _, m := range answer {
+		items = append(items, wire.Each(m.GetWatchedItems().GetItems(), func(i *deployerv1.WatchedItem) WatchedItem {
+			return WatchedItem{Namespace: i.GetNamespace(), Name: i.GetName(), Target: i.GetTarget()}
+		})...)
+	}
+	return items, nil
+}
+
+// Request returns what a call for one of Items would get now: the item as it is, its Target with content, its Context
+// and the credentials, all under the same policy. They are for the moment: ask again for the next look, and keep none.
+// Like the Request of a Render it reports and saves nothing.
+//
+// The host answers one question at a time, and ten in a second after the first hundred: with many items ask once for
+// each Target. Request blocks until then, or until ctx ends. The error for an item outside of the watch, for a problem
+// of its Target, and for a host that is too old, is an *Error with a reason; the latter has ReasonHostTooOld.
+func (w *WatchRequest) Request(ctx context.Context, namespace, name string) (*Request, error) {
+	const operation = "RequestItem" // the host calls it so, too
+	what := fmt.Sprintf("read the deploy item %s/%s for the watch", namespace, name)
+	answer, err := w.ask(ctx, operation, what, func(sequence uint64) *deployerv1.WatchPluginMessage {
+		return &deployerv1.WatchPluginMessage{Content: &deployerv1.WatchPluginMessage_RequestItem{
+			RequestItem: &deployerv1.RequestItem{Sequence: sequence, Namespace: namespace, Name: name},
+		}}
+	})
+	if err != nil {
+		return nil, err
+	}
+	in := answer[len(answer)-1].GetRequestedItem()
+	if in.GetStart() == nil {
+		return nil, errorFromWire(operation, what+": the host does not say why it cannot be used", in.GetError())
+	}
+	req, err := w.read(in.GetStart())
+	if err != nil {
+		return nil, internalProblem(fmt.Errorf("%s: %w", what, err))
+	}
+	return req, nil
+}
+
+// ask returns the answer of the host, of at least one message.
+func (w *WatchRequest) ask(
+	ctx context.Context, operation, what string, question func(sequence uint64) *deployerv1.WatchPluginMessage,
+) ([]*deployerv1.WatchHostMessage, error) {
+	if w.host == nil {
+		return nil, hostTooOld(operation, what)
+	}
+	answer, err := w.host.Ask(ctx, question)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	return answer, nil
 }

@@ -62,7 +62,7 @@ func (p *plugin) capabilities() *deployerv1.Capabilities {
 	c := &deployerv1.Capabilities{
 		SeparateDocuments: true, HookTypes: p.hookTypes(),
 		ContextCredentials: p.contextCredentials, OcmConfig: p.contextOCMConfig, HostCluster: p.hostCluster,
-		LatePickUp: p.latePickUp, ScheduleInConfiguration: p.scheduleInConfig,
+		LatePickUp: p.latePickUp, ScheduleInConfiguration: p.scheduleInConfig, HookTargets: p.hookTargets,
 	}
 	_, c.Abort = p.deployer.(Aborter)
 	_, c.ForceReconcile = p.deployer.(ForceReconciler)
@@ -70,6 +70,7 @@ func (p *plugin) capabilities() *deployerv1.Capabilities {
 	_, c.Validate = p.deployer.(Validator)
 	_, c.Configure = p.deployer.(Configurer)
 	_, c.Watch = p.deployer.(Watcher)
+	c.WatchItems = c.GetWatch()
 	_, c.Diff = p.deployer.(Differ)
 	_, c.Collect = p.deployer.(Collector)
 	_, c.CheckHealth = p.deployer.(HealthChecker)
@@ -260,6 +261,7 @@ func (s *server) RunHooks(ctx context.Context, in *deployerv1.RunHooksRequest) (
 	if item != nil {
 		log = log.With("deployitem", item.Namespace+"/"+item.Name, "jobID", item.Status.JobID)
 	}
+	ctx = s.plugin.withHookTarget(ctx, in, item)
 	out := &deployerv1.RunHooksResponse{}
 	for _, f := range s.plugin.hooks[hookType] {
 		if ctx.Err() != nil { // the call was cancelled

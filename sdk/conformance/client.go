@@ -123,8 +123,8 @@ type Capabilities struct {
 	Abort, ForceReconcile, Render, Diff, Validate, Configure, Watch, CheckHealth bool
 	// ContextCredentials and ContextOCMConfig, the ConfigMap in ocmConfig of the Context, come with its calls.
 	// HostCluster: the plugin asks for the access to the host's cluster. Collect: it lists and removes its holdings
-	// outside of its items' targets.
-	ContextCredentials, ContextOCMConfig, HostCluster, Collect bool
+	// outside of its items' targets. HookTargets: its hooks get the Target of an item with its content.
+	ContextCredentials, ContextOCMConfig, HostCluster, Collect, HookTargets bool
 	// LatePickUp: its operations change nothing before the first provider status or the pick-up, see sdk.LatePickUp.
 	// ScheduleInConfig: no schedule is kept elsewhere than in the provider configuration, see sdk.ScheduleInConfig.
 	LatePickUp, ScheduleInConfig bool
@@ -150,7 +150,7 @@ func (p *Plugin) Info() *Info {
 			Validate: can.Validate, Configure: can.Configure, Watch: can.Watch, CheckHealth: can.CheckHealth,
 			ContextCredentials: can.ContextCredentials, ContextOCMConfig: can.ContextOCMConfig, HostCluster: can.HostCluster,
 			Collect: can.Collect, LatePickUp: can.LatePickUp, ScheduleInConfig: can.ScheduleInConfig,
-			Hooks: names[hook.Type](can.HookTypes),
+			HookTargets: can.HookTargets, Hooks: names[hook.Type](can.HookTypes),
 		},
 		ConfigSchema:          in.GetConfigurationSchema(),
 		ProviderConfigSchemas: map[v1alpha1.DeployItemType][]byte{},

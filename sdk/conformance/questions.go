@@ -9,6 +9,7 @@ import (
 	"github.com/pergola-deploy/pergola/proto/wire"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/conformance/internal/exchange"
 	"github.com/pergola-deploy/pergola/sdk/hook"
 	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
@@ -116,11 +117,16 @@ type HookOutcome struct {
 }
 
 // RunHooks runs the hook functions of one type, in the order of their registration. item and target are nil where the
-// type says so. Of the target everything is sent but its configuration.
+// type says so. Of the target everything is sent but its configuration; a plugin with sdk.HookTargets gets that as the
+// content.
 func (p *Plugin) RunHooks(
 	ctx context.Context, hookType hook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
 ) ([]HookOutcome, error) {
-	in, err := hostside.HooksRequest(hookType, item, target)
+	call := hostside.HookCall{Type: hookType, DeployItem: item, Target: target}
+	if target != nil && target.Spec.Configuration != nil && p.info.GetCapabilities().GetHookTargets() {
+		call.Resolved = &v1alpha1.ResolvedTarget{Target: target, Content: string(target.Spec.Configuration.Raw)}
+	}
+	in, err := call.Request()
 	if err != nil {
 		return nil, err
 	}
@@ -142,19 +148,17 @@ func (p *Plugin) RunHooks(
 }
 
 // Watch calls woken for each deploy item with news, one after the other, until ctx ends, or the plugin ends the stream.
-// The end of ctx is no error.
+// The end of ctx is no error. It is the watch of an older host, without answers; see WatchItems.
 func (p *Plugin) Watch(ctx context.Context, woken func(namespace, name string)) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stream, err := p.service.Watch(ctx, &deployerv1.WatchRequest{})
-	for err == nil {
-		var wakeUp *deployerv1.WatchResponse
-		if wakeUp, err = stream.Recv(); err == nil {
-			woken(wakeUp.GetNamespace(), wakeUp.GetName())
-		}
+	return exchange.WakeUps(ctx, p.service, woken)
+}
+
+// WatchItems is Watch with answers to the plugin: calls returns, at each question, the items of the watch, each with
+// the input of a call for it.
+func (p *Plugin) WatchItems(ctx context.Context, calls func() []Call, woken func(namespace, name string)) error {
+	watched := func(c Call) exchange.Watched {
+		start, err := c.question()
+		return exchange.Watched{Item: c.DeployItem, Target: c.Target, Start: start, Err: err}
 	}
-	if ctx.Err() != nil {
-		return nil
-	}
-	return fmt.Errorf("watch: %w", err)
+	return exchange.WatchItems(ctx, p.service, func() []exchange.Watched { return wire.Each(calls(), watched) }, woken)
 }

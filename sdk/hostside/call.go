@@ -136,24 +136,45 @@ func CollectRequest(cluster *sdk.HostCluster, holdings []sdk.Holding) *deployerv
 	}
 }
 
-// HooksRequest has the arguments of hook functions. A target goes without its configuration, because that may hold
-// credentials.
-func HooksRequest(
-	hookType hook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
-) (*deployerv1.RunHooksRequest, error) {
-	in := &deployerv1.RunHooksRequest{HookType: string(hookType)}
+// HookCall is the input of hook functions.
+type HookCall struct {
+	Type hook.Type
+	// DeployItem and Target may be nil, depending on the type. The plugin gets the Target without spec.config, which may
+	// hold credentials.
+	DeployItem *v1alpha1.DeployItem
+	Target     *v1alpha1.Target
+	// Resolved is the Target with its content, for a plugin with the capability HookTargets; nil for none. Problem is
+	// why it cannot be used.
+	Resolved *v1alpha1.ResolvedTarget
+	Problem  *Error
+}
+
+// Request returns the input as a message.
+func (c *HookCall) Request() (*deployerv1.RunHooksRequest, error) {
+	in := &deployerv1.RunHooksRequest{HookType: string(c.Type), TargetProblem: c.Problem.toWire()}
 	var err error
-	if item != nil {
-		if in.DeployItem, err = json.Marshal(item); err != nil {
+	if c.DeployItem != nil {
+		if in.DeployItem, err = json.Marshal(c.DeployItem); err != nil {
 			return nil, fmt.Errorf("marshal deploy item: %w", err)
 		}
 	}
-	if target != nil {
-		bare := *target
-		bare.Spec.Configuration = nil
-		if in.Target, err = json.Marshal(&bare); err != nil {
+	if c.Target != nil {
+		if in.Target, err = json.Marshal(bare(c.Target)); err != nil {
 			return nil, fmt.Errorf("marshal target: %w", err)
 		}
 	}
+	if c.Resolved != nil {
+		resolved := v1alpha1.ResolvedTarget{Target: bare(c.Resolved.Target), Content: c.Resolved.Content}
+		if in.ResolvedTarget, err = json.Marshal(&resolved); err != nil {
+			return nil, fmt.Errorf("marshal resolved target: %w", err)
+		}
+	}
 	return in, nil
+}
+
+// bare returns a Target without its configuration.
+func bare(target *v1alpha1.Target) *v1alpha1.Target {
+	bare := *target
+	bare.Spec.Configuration = nil
+	return &bare
 }

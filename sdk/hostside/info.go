@@ -44,6 +44,10 @@ type Capabilities struct {
 	HostCluster bool
 	// Collect: it lists and removes what it keeps outside of its items' targets.
 	Collect bool
+	// WatchItems: it takes answers to its questions about the items of its watch.
+	WatchItems bool
+	// HookTargets: its hooks get the Target of an item with its content.
+	HookTargets bool
 	// CheckHealth: it says whether what an item has deployed is still healthy.
 	CheckHealth bool
 	// LatePickUp: Reconcile and ForceReconcile change nothing before the job is picked up.
@@ -64,6 +68,8 @@ func ReadCapabilities(c *deployerv1.Capabilities) Capabilities {
 		Validate:           c.GetValidate(),
 		Configure:          c.GetConfigure(),
 		Watch:              c.GetWatch(),
+		WatchItems:         c.GetWatchItems(),
+		HookTargets:        c.GetHookTargets(),
 		Diff:               c.GetDiff(),
 		SeparateDocuments:  c.GetSeparateDocuments(),
 		ContextCredentials: c.GetContextCredentials(),

@@ -120,8 +120,8 @@ func (capable) Configure(_ context.Context, req *sdk.ConfigureRequest) (*sdk.Con
 	return &sdk.ConfigureResponse{Problems: []sdk.Problem{{Field: "volume", Message: string(req.Document)}}}, nil
 }
 
-func (capable) Watch(ctx context.Context, wake func(namespace, name string)) error {
-	wake("default", "item")
+func (capable) Watch(ctx context.Context, req *sdk.WatchRequest) error {
+	req.Wake("default", "item")
 	<-ctx.Done()
 	return nil
 }

@@ -43,6 +43,8 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
+	"github.com/pergola-deploy/pergola/host/internal/watched"
+	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -60,6 +62,7 @@ type Controller struct {
 	router   *intake.Router
 	locks    locks
 	targets  *target.Resolver
+	watched  *watched.Items
 	health   *objecthealth.Checker // nil beside a Landscaper
 	rules    contract.Rules
 	clock    clock.WithTicker
@@ -105,12 +108,17 @@ func newController(mgr manager.Manager, plugins intake.Plugins, options Options)
 		ServiceAccount: options.TargetServiceAccount, DefaultContext: options.Standalone,
 		Keeps: options.Keeper != nil,
 	})
+	responsible := newResponsibility(mgr.GetCache(), options).possible
+	c.watched = &watched.Items{
+		Plugins: plugins, Cached: options.Items, Live: itemclient.New(mgr.GetClient(), mgr.GetAPIReader()),
+		Memory: c.memory, Locks: c.locks, Targets: c.targets, Responsible: responsible, ShowsHealth: options.Standalone,
+	}
 	var woken func(item types.NamespacedName)
 	if options.Standalone {
 		c.health = objecthealth.New(objecthealth.Options{
 			Plugins: plugins, Cached: options.Items, Cache: mgr.GetCache(),
-			Items: itemclient.New(mgr.GetClient(), mgr.GetAPIReader()), Targets: c.targets,
-			Responsible: newResponsibility(mgr.GetCache(), options).possible, Clock: c.clock, Log: options.Log,
+			Items: c.watched.Live, Targets: c.targets,
+			Responsible: responsible, Clock: c.clock, Log: options.Log,
 		})
 		woken = c.health.Woken
 	}
@@ -143,6 +151,18 @@ func (c *Controller) Changed() {
 // WakeUp implements plugin.Listener.
 func (c *Controller) WakeUp(p *plugin.Plugin, namespace, name string) {
 	c.router.WakeUp(p.Name(), namespace, name)
+}
+
+// WatchedItems implements plugin.Listener.
+func (c *Controller) WatchedItems(ctx context.Context, p *plugin.Plugin) ([]sdk.WatchedItem, error) {
+	return c.watched.List(ctx, p.Name())
+}
+
+// CallFor implements plugin.Listener.
+func (c *Controller) CallFor(
+	ctx context.Context, p *plugin.Plugin, item types.NamespacedName,
+) (plugin.Call, error) {
+	return c.watched.CallFor(ctx, p.Name(), item)
 }
 
 // HTTPHooksChanged retries the jobs with an error after a change of the HTTP hooks of their types. It does not block.

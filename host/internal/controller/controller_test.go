@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/pergola-deploy/pergola/host/internal/intake"
 	"github.com/pergola-deploy/pergola/host/internal/intake/intaketest"
 	"github.com/pergola-deploy/pergola/host/internal/itemcache"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
@@ -32,7 +33,7 @@ func newType() v1alpha1.DeployItemType {
 }
 
 // startController starts a whole controller with these plugins. It is stopped at the end of the test.
-func (a *api) startController(plugins *intaketest.Plugins, set ...func(*Options)) *Controller {
+func (a *api) startController(plugins intake.Plugins, set ...func(*Options)) *Controller {
 	a.t.Helper()
 	options := Options{Identity: "here", Workers: 2, AbortTimeout: time.Minute, Log: slog.New(slog.DiscardHandler)}
 	for _, s := range set {

@@ -294,9 +294,7 @@ func hook(d *intaketest.Deployer, run func() (*sdkhook.Result, error), types ...
 	for _, hookType := range types {
 		d.Capabilities.HookTypes = append(d.Capabilities.HookTypes, string(hookType))
 	}
-	d.OnHooks = func(
-		context.Context, sdkhook.Type, *v1alpha1.DeployItem, *v1alpha1.Target,
-	) ([]plugin.HookOutcome, error) {
+	d.OnHooks = func(context.Context, plugin.HookCall) ([]plugin.HookOutcome, error) {
 		result, err := run()
 		var known plugin.Error
 		switch {

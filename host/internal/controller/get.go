@@ -112,7 +112,7 @@ func (r *reconciler) serves(itemType v1alpha1.DeployItemType) bool {
 
 // hooksFor returns the hooks for a type of deploy items.
 func (r *reconciler) hooksFor(itemType v1alpha1.DeployItemType) pluginhook.Set {
-	return pluginhook.Set{Plugins: r.plugins.Hooking(itemType), Timeout: r.options.HookTimeout}
+	return pluginhook.Set{Plugins: r.plugins.Hooking(itemType), Timeout: r.options.HookTimeout, Targets: r.targets}
 }
 
 // forget drops the state of an item. gone: the item and so its lock do not exist.

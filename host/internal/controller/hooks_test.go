@@ -28,6 +28,8 @@ type hooked struct {
 	// seen is the item as the hooks of a type have got it last.
 	seen    map[sdkhook.Type]*v1alpha1.DeployItem
 	targets map[sdkhook.Type]*v1alpha1.Target
+	// resolved is the Target with its content, as the hooks of a type have got it last.
+	resolved map[sdkhook.Type]*v1alpha1.ResolvedTarget
 }
 
 func newHooked(t *testing.T, answer answer, types []sdkhook.Type, modify ...func(*v1alpha1.DeployItem)) *hooked {
@@ -35,6 +37,7 @@ func newHooked(t *testing.T, answer answer, types []sdkhook.Type, modify ...func
 	b := &hooked{
 		results: map[sdkhook.Type]*sdkhook.Result{}, failing: map[sdkhook.Type]error{},
 		seen: map[sdkhook.Type]*v1alpha1.DeployItem{}, targets: map[sdkhook.Type]*v1alpha1.Target{},
+		resolved: map[sdkhook.Type]*v1alpha1.ResolvedTarget{},
 	}
 	b.bench = newBench(t, func(ctx context.Context, op plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
 		b.pass("call " + string(op))
@@ -43,11 +46,11 @@ func newHooked(t *testing.T, answer answer, types []sdkhook.Type, modify ...func
 	for _, hookType := range types {
 		b.plugin.Capabilities.HookTypes = append(b.plugin.Capabilities.HookTypes, string(hookType))
 	}
-	b.plugin.OnHooks = func(
-		_ context.Context, hookType sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
-	) ([]plugin.HookOutcome, error) {
+	b.plugin.OnHooks = func(_ context.Context, call plugin.HookCall) ([]plugin.HookOutcome, error) {
+		hookType := call.Type
 		b.pass(string(hookType))
-		b.seen[hookType], b.targets[hookType] = item.DeepCopy(), target
+		b.seen[hookType], b.targets[hookType] = call.DeployItem.DeepCopy(), call.Target
+		b.resolved[hookType] = call.Resolved
 		if err := b.failing[hookType]; err != nil {
 			return nil, err
 		}
@@ -171,6 +174,30 @@ func TestHooksOverruleResponsibility(t *testing.T) {
 				t.Errorf("unexpected target of the hook: %v", target)
 			}
 		})
+	}
+}
+
+// Rule (hooks.md#when-they-run): Only a plugin with `sdk.HookTargets` gets the content of the Target, from
+// `AfterResponsibilityCheck` on.
+func TestTargetsOfHooks(t *testing.T) {
+	t.Parallel()
+	for _, asks := range []bool{true, false} {
+		b := newHooked(t, done, sdkhook.Types(), withTargetNamed("target"))
+		b.newTarget(b.item.Namespace, "target")
+		b.plugin.Capabilities.HookTargets = asks
+		b.setJob()
+		b.drive()
+		for _, hookType := range sdkhook.Types() {
+			_, ran := b.resolved[hookType]
+			early := hookType == sdkhook.Start || hookType == sdkhook.DuringResponsibilityCheck
+			if got := b.resolved[hookType]; ran && (got != nil) != (asks && !early) ||
+				got != nil && (got.Content != `{"password":"secret"}` || got.Target.Spec.Configuration != nil) {
+				t.Errorf("asked %t: %s has got %v", asks, hookType, got)
+			}
+		}
+		if len(b.resolved) < 6 {
+			t.Errorf("expected the hooks of a job, but only these ran: %v", b.passed)
+		}
 	}
 }
 

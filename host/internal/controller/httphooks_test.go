@@ -20,7 +20,6 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
-	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 // hookedByHTTP is a bench whose items have an HTTP hook, with a real server.
@@ -257,10 +256,8 @@ func TestOrderOfHooks(t *testing.T) {
 	t.Parallel()
 	b := newHookedByHTTP(t, done, v1alpha1.HookPreReconcile)
 	b.plugin.Capabilities.HookTypes = []string{"BeforeReconcile", "End"}
-	b.plugin.OnHooks = func(
-		_ context.Context, t sdkhook.Type, _ *v1alpha1.DeployItem, _ *v1alpha1.Target,
-	) ([]plugin.HookOutcome, error) {
-		b.pass(string(t))
+	b.plugin.OnHooks = func(_ context.Context, call plugin.HookCall) ([]plugin.HookOutcome, error) {
+		b.pass(string(call.Type))
 		return nil, nil
 	}
 	b.setJob()

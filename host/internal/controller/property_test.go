@@ -151,9 +151,8 @@ func (c *interferenceTest) mustBePickedUp(op plugin.Operation) {
 }
 
 // hooks are those of all types. Before each of them anything may happen.
-func (c *interferenceTest) hooks(
-	_ context.Context, hookType sdkhook.Type, item *v1alpha1.DeployItem, _ *v1alpha1.Target,
-) ([]plugin.HookOutcome, error) {
+func (c *interferenceTest) hooks(_ context.Context, call plugin.HookCall) ([]plugin.HookOutcome, error) {
+	hookType, item := call.Type, call.DeployItem
 	if hookType == sdkhook.Start {
 		c.refused = false
 	} else if item.UID != c.item.UID { // nothing that is none of the host's becomes so by a hook without an opinion

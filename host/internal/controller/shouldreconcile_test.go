@@ -22,10 +22,9 @@ import (
 
 // due is a ShouldReconcile hook with a schedule: every so often after the last job.
 func (b *hooked) due(every time.Duration) {
-	b.plugin.OnHooks = func(
-		_ context.Context, _ sdkhook.Type, item *v1alpha1.DeployItem, _ *v1alpha1.Target,
-	) ([]plugin.HookOutcome, error) {
+	b.plugin.OnHooks = func(_ context.Context, call plugin.HookCall) ([]plugin.HookOutcome, error) {
 		b.pass("asked")
+		item := call.DeployItem
 		if item.Status.LastReconcileTime == nil {
 			return []plugin.HookOutcome{{}}, nil
 		}

@@ -6,7 +6,6 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/pluginhook"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
-	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 // Deployer is a *plugin.Plugin.
@@ -16,9 +15,7 @@ type Deployer interface {
 	Call(ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer) (*plugin.Outcome, error)
 	Render(ctx context.Context, c plugin.Call) (*plugin.Rendered, error)
 	Build() string
-	RunHooks(
-		ctx context.Context, t sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
-	) ([]plugin.HookOutcome, error)
+	RunHooks(ctx context.Context, call plugin.HookCall) ([]plugin.HookOutcome, error)
 }
 
 // Plugins are the plugins of a host; see PluginSet.

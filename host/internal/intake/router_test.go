@@ -306,9 +306,7 @@ func TestAttachLeavesIdleItems(t *testing.T) {
 	r := newRouted(t, false)
 	one := r.Plugins.(*intaketest.Plugins).Serve[0]
 	one.Capabilities.HookTypes = []string{string(sdkhook.ShouldReconcile)}
-	one.OnHooks = func(
-		context.Context, sdkhook.Type, *v1alpha1.DeployItem, *v1alpha1.Target,
-	) ([]plugin.HookOutcome, error) {
+	one.OnHooks = func(context.Context, plugin.HookCall) ([]plugin.HookOutcome, error) {
 		return nil, nil
 	}
 	const asked = "one=b"

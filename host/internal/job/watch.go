@@ -194,8 +194,7 @@ func (o *observer) ResolveTarget(ctx context.Context, name string) (*v1alpha1.Re
 	if err == nil {
 		return resolved, nil
 	}
-	e := joberror.FromOther(err)
-	return nil, plugin.Error{Codes: e.Codes, Operation: e.Operation, Reason: e.Reason, Message: e.Message}
+	return nil, joberror.ForPlugin(joberror.FromOther(err))
 }
 
 // ResolveRegistryCredentials reads a Secret by the rules for those of the item's Context. An error is worth a retry.

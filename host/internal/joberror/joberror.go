@@ -64,11 +64,16 @@ func FromHost(operation string, err error) contract.Error {
 func FromOther(err error) contract.Error {
 	e := FromHost(OperationResolveOther, err)
 	e.Operation = OperationResolveOther
+	e.Codes = ForPlugin(e).Codes
+	return e
+}
+
+// ForPlugin is an error as the answer to a plugin. In the protocol only a code can end a job.
+func ForPlugin(e contract.Error) plugin.Error {
 	if e.Terminal && len(e.Codes) == 0 {
-		// In the protocol only a code can end a job.
 		e.Codes = []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}
 	}
-	return e
+	return plugin.Error{Codes: e.Codes, Operation: e.Operation, Reason: e.Reason, Message: e.Message}
 }
 
 // Advise adds the user's remedy to an error of a deletion. Without its Target or its Context a deletion ends, because

@@ -169,15 +169,11 @@ func (c *Checker) checkerOf(item *v1alpha1.DeployItem) intake.Deployer {
 
 // ask returns what the objects of an item lack, by its plugin; empty if they are healthy.
 func (c *Checker) ask(ctx context.Context, p intake.Deployer, item *v1alpha1.DeployItem) (lacks string, err error) {
-	lsContext, contextErr := c.Targets.Context(ctx, item)
-	resolved, targetErr := c.Targets.Target(ctx, item)
-	if err := errors.Join(targetErr, contextErr); err != nil {
+	call, err := plugin.CallFor(ctx, p.Info().Capabilities, c.Targets, item)
+	if err != nil {
 		return "", err
 	}
-	call := plugin.Call{DeployItem: item, Target: resolved, Context: lsContext, Deadline: c.Clock.Now().Add(timeout)}
-	if err := call.ReadNamed(ctx, p.Info().Capabilities, c.Targets); err != nil {
-		return "", err
-	}
+	call.Deadline = c.Clock.Now().Add(timeout)
 	outcome, err := p.Call(ctx, plugin.CheckHealth, call, &observer{c.Targets, item.Namespace})
 	switch {
 	case err != nil:

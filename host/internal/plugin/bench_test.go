@@ -84,7 +84,7 @@ func BenchmarkHooks(b *testing.B) {
 	for _, atOnce := range []int{1, 64} {
 		b.Run(strconv.Itoa(atOnce), func(b *testing.B) {
 			benchmarkCalls(b, atOnce, itemOf(1<<10), func(item *v1alpha1.DeployItem) error {
-				outcomes, err := p.RunHooks(b.Context(), hook.End, item, nil)
+				outcomes, err := p.RunHooks(b.Context(), HookCall{Type: hook.End, DeployItem: item})
 				if err == nil && len(outcomes) != 1 {
 					return fmt.Errorf("expected one outcome, but found %v", outcomes)
 				}

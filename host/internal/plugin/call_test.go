@@ -59,7 +59,7 @@ func TestCallsNeedARunningPlugin(t *testing.T) {
 		"Holdings": func(p *Plugin) error { _, err := p.Holdings(t.Context()); return err },
 		"Collect":  func(p *Plugin) error { return p.Collect(t.Context(), nil) },
 		"RunHooks": func(p *Plugin) error {
-			_, err := p.RunHooks(t.Context(), hook.End, deployItem("item"), nil)
+			_, err := p.RunHooks(t.Context(), HookCall{Type: hook.End, DeployItem: deployItem("item")})
 			return err
 		},
 	}
@@ -72,7 +72,7 @@ func TestCallsNeedARunningPlugin(t *testing.T) {
 			t.Errorf("%s: expected that the plugin does not have it, but found: %v", name, err)
 		}
 	}
-	if out, err := running.RunHooks(t.Context(), hook.BeforeDelete, deployItem("item"), nil); out != nil || err != nil {
+	if out, err := running.RunHooks(t.Context(), HookCall{Type: hook.BeforeDelete}); out != nil || err != nil {
 		t.Errorf("expected no call where there is no function, but found %v (%v)", out, err)
 	}
 }

@@ -6,8 +6,6 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin/session"
 	"github.com/pergola-deploy/pergola/sdk"
-	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
-	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 // current returns the session of the running process. The error is ErrNotRunning.
@@ -75,18 +73,15 @@ func (p *Plugin) Collect(ctx context.Context, holdings []sdk.Holding) error {
 }
 
 // RunHooks runs the plugin's hook functions of a type and returns their outcomes in the order of registration; a type
-// without functions costs no call. item and target may be nil, depending on the type; the plugin gets the target
-// without spec.config. ctx needs a deadline. The error is ErrNotRunning, ErrCrashed, ErrProtocol, or that of ctx,
-// possibly wrapped.
-func (p *Plugin) RunHooks(
-	ctx context.Context, hookType hook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
-) ([]HookOutcome, error) {
-	if info := p.Info(); info.Name != "" && !slices.Contains(info.Capabilities.HookTypes, string(hookType)) {
+// without functions costs no call. ctx needs a deadline. The error is ErrNotRunning, ErrCrashed, ErrProtocol, or that
+// of ctx, possibly wrapped.
+func (p *Plugin) RunHooks(ctx context.Context, call HookCall) ([]HookOutcome, error) {
+	if info := p.Info(); info.Name != "" && !slices.Contains(info.Capabilities.HookTypes, string(call.Type)) {
 		return nil, nil
 	}
 	s, err := p.current()
 	if err != nil {
 		return nil, err
 	}
-	return s.RunHooks(ctx, hookType, item, target)
+	return s.RunHooks(ctx, call)
 }

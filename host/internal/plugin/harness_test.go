@@ -14,8 +14,10 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin/launch"
+	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/await"
 	"github.com/pergola-deploy/pergola/test/logged"
@@ -75,6 +77,14 @@ func (l *listener) WakeUp(p *Plugin, namespace, name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.woken = append(l.woken, p.Name()+" "+namespace+"/"+name)
+}
+
+func (*listener) WatchedItems(context.Context, *Plugin) ([]sdk.WatchedItem, error) {
+	return []sdk.WatchedItem{{Namespace: "default", Name: "woken"}}, nil
+}
+
+func (*listener) CallFor(_ context.Context, _ *Plugin, item types.NamespacedName) (Call, error) {
+	return Call{DeployItem: deployItem(item.Name)}, nil
 }
 
 func (l *listener) wakeUps() []string {

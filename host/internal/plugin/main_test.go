@@ -229,9 +229,17 @@ func (echo) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, err
 
 func (echo) Delete(context.Context, *sdk.Request) (*sdk.Response, error) { return nil, nil }
 
-// Watch wakes one item and goes on until the host has had enough.
-func (echo) Watch(ctx context.Context, wake func(namespace, name string)) error {
-	wake("default", "woken")
+// Watch wakes an item that the host names, and goes on until the host has had enough.
+func (echo) Watch(ctx context.Context, req *sdk.WatchRequest) error {
+	items, err := req.Items(ctx)
+	if err != nil {
+		return err
+	}
+	item, err := req.Request(ctx, items[0].Namespace, items[0].Name)
+	if err != nil {
+		return err
+	}
+	req.Wake("default", item.DeployItem.Name)
 	<-ctx.Done()
 	return nil
 }

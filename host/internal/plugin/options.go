@@ -1,15 +1,18 @@
 package plugin
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin/launch"
+	"github.com/pergola-deploy/pergola/sdk"
 )
 
 // maxTempDir leaves room for the names of go-plugin: the path of a Unix socket holds 107 bytes.
@@ -63,12 +66,15 @@ type Options struct {
 	Random func() float64
 }
 
-// Listener takes events of plugins. Its methods must not block.
+// Listener takes events of plugins, and answers questions. Its methods must not block, but for those with a context.
 type Listener interface {
 	// Changed: the state of a plugin, or its types, have changed.
 	Changed()
 	// WakeUp: a plugin reports that a deploy item may have moved on.
 	WakeUp(p *Plugin, namespace, name string)
+	// WatchedItems and CallFor: see session.Watch.
+	WatchedItems(ctx context.Context, p *Plugin) ([]sdk.WatchedItem, error)
+	CallFor(ctx context.Context, p *Plugin, item types.NamespacedName) (Call, error)
 }
 
 // settings are common to all plugins of a Set: its Options with their defaults, and its own.

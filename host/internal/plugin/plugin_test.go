@@ -32,7 +32,8 @@ func TestWhatIsKnownOfAPlugin(t *testing.T) {
 		File: "echo", State: Running,
 		Info: &Info{
 			Name: "echo", Version: "v1", SDKVersion: sdk.Release,
-			Types: []v1alpha1.DeployItemType{echoType}, Capabilities: Capabilities{Watch: true, SeparateDocuments: true},
+			Types:        []v1alpha1.DeployItemType{echoType},
+			Capabilities: Capabilities{Watch: true, WatchItems: true, SeparateDocuments: true},
 		},
 	}
 	got := h.status("echo")

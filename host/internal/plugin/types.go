@@ -32,11 +32,16 @@ type (
 	Succeeded = hostside.Succeeded
 	// InProgress is the outcome of a job that waits.
 	InProgress = sdk.InProgress
+	// HookCall is the input of hook functions.
+	HookCall = hostside.HookCall
 	// HookOutcome is the answer of one hook function.
 	HookOutcome = hostside.HookOutcome
 	// Error is one reason of a failure, or of a question without an answer.
 	Error = hostside.Error
 )
+
+// CallFor returns the input of a call outside of a job.
+var CallFor = session.CallFor
 
 // The operations of a deployer.
 const (

@@ -15,7 +15,9 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/itemcache"
+	"github.com/pergola-deploy/pergola/host/internal/joberror"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -28,9 +30,7 @@ type Plugin interface {
 	Info() plugin.Info
 	// Build identifies the program.
 	Build() string
-	RunHooks(
-		ctx context.Context, t sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
-	) ([]plugin.HookOutcome, error)
+	RunHooks(ctx context.Context, call plugin.HookCall) ([]plugin.HookOutcome, error)
 }
 
 // Set is the hooks for one type of deploy items, or for one item; see About. It is immutable. The zero value has none.
@@ -39,6 +39,8 @@ type Set struct {
 	Plugins []Plugin
 	// Timeout bounds the call of one plugin; zero for no bound.
 	Timeout time.Duration
+	// Targets resolves the Target of an item for plugins with the capability HookTargets.
+	Targets *target.Resolver
 	// unscheduled: the item has no schedule. Plugins that need one for an opinion are not asked.
 	unscheduled bool
 }
@@ -103,7 +105,7 @@ func (h Set) call(
 		defer cancel()
 	}
 	bounded, end := telemetry.Begin(bounded, telemetry.Work{Of: telemetry.KindHook, Name: string(t), By: p.Name()})
-	outcomes, err := p.RunHooks(bounded, t, item, target)
+	outcomes, err := p.RunHooks(bounded, h.callOf(bounded, p, t, item, target))
 	end(resultOf(ctx, outcomes, err))
 	failed := func(reason, message string) contract.Error {
 		return contract.Error{
@@ -130,6 +132,23 @@ func (h Set) call(
 		}
 	}
 	return outcomes, nil
+}
+
+// callOf returns the input of a plugin's hooks. Before this host is known to be responsible for an item, its Target is
+// not resolved. A problem of the Target stops no hook.
+func (h Set) callOf(
+	ctx context.Context, p Plugin, t sdkhook.Type, item *v1alpha1.DeployItem, bare *v1alpha1.Target,
+) plugin.HookCall {
+	call := plugin.HookCall{Type: t, DeployItem: item, Target: bare}
+	if item == nil || t == sdkhook.DuringResponsibilityCheck || !p.Info().Capabilities.HookTargets {
+		return call
+	}
+	resolved, err := h.Targets.Target(ctx, item)
+	if err != nil {
+		call.Problem = new(joberror.ForPlugin(joberror.FromHost(contract.OperationResolve, err)))
+	}
+	call.Resolved = resolved
+	return call
 }
 
 // The reasons of errors of hooks without one; docs/hooks.md explains them.

@@ -13,8 +13,10 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
+	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
 // fakePlugin is a plugin whose hooks of one type answer so; without an answer they hang.
@@ -24,18 +26,20 @@ type fakePlugin struct {
 	calls    *[]string
 	outcomes []plugin.HookOutcome
 	err      error
+	targets  bool
+	got      plugin.HookCall
 }
 
 func (p *fakePlugin) Name() string { return p.name }
 func (p *fakePlugin) Info() plugin.Info {
-	return plugin.Info{Name: p.name, Capabilities: plugin.Capabilities{HookTypes: []string{string(p.hookType)}}}
+	return plugin.Info{Name: p.name, Capabilities: plugin.Capabilities{
+		HookTypes: []string{string(p.hookType)}, HookTargets: p.targets,
+	}}
 }
 func (p *fakePlugin) Build() string { return "b" }
 
-func (p *fakePlugin) RunHooks(
-	ctx context.Context, t sdkhook.Type, _ *v1alpha1.DeployItem, _ *v1alpha1.Target,
-) ([]plugin.HookOutcome, error) {
-	*p.calls = append(*p.calls, p.name+" "+string(t))
+func (p *fakePlugin) RunHooks(ctx context.Context, call plugin.HookCall) ([]plugin.HookOutcome, error) {
+	*p.calls, p.got = append(*p.calls, p.name+" "+string(call.Type)), call
 	if p.err == nil && p.outcomes == nil {
 		<-ctx.Done()
 		return nil, fmt.Errorf("call: %w", ctx.Err())
@@ -192,5 +196,28 @@ func TestTargetsOfHooksHaveNoContent(t *testing.T) {
 	}
 	if diff := cmp.Diff(before, target); diff != "" {
 		t.Errorf("the target itself was changed:\n%s", diff)
+	}
+}
+
+// Rule (hooks.md#when-they-run): A Target that cannot be used stops no hook: `sdk.HookTarget` returns the problem.
+func TestProblemOfATarget(t *testing.T) {
+	fake, err := testenv.FakeClient()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var calls []string
+	p := &fakePlugin{name: "a", hookType: sdkhook.End, calls: &calls, targets: true, outcomes: []plugin.HookOutcome{{}}}
+	hooks := Set{Plugins: []Plugin{p}, Targets: target.NewResolver(fake, fake, target.Options{})}
+	for name, ref := range map[string]*v1alpha1.ObjectReference{"": nil, "NoTargetFound": {Name: "gone"}} {
+		item := &v1alpha1.DeployItem{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "i"}, Spec: v1alpha1.DeployItemSpec{Target: ref},
+		}
+		if _, _, err := hooks.Run(t.Context(), sdkhook.End, item, nil); err != nil {
+			t.Errorf("%q: the hook did not run: %v", name, err)
+		}
+		if problem := p.got.Problem; (problem != nil) != (name != "") || p.got.Resolved != nil ||
+			problem != nil && (problem.Reason != name || len(problem.Codes) == 0) {
+			t.Errorf("%q: the hook has got %+v", name, problem)
+		}
 	}
 }

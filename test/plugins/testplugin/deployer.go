@@ -173,14 +173,14 @@ func block(ctx context.Context, req *sdk.Request, c *config) error {
 }
 
 // Watch wakes the host for items whose file has appeared.
-func (d *deployer) Watch(ctx context.Context, wake func(namespace, name string)) error {
+func (d *deployer) Watch(ctx context.Context, req *sdk.WatchRequest) error {
 	ticker := time.NewTicker(watchInterval)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
 		d.mu.Lock()
 		for item, file := range d.waiting {
 			if exists(file) {
-				wake(item[0], item[1])
+				req.Wake(item[0], item[1])
 				delete(d.waiting, item)
 			}
 		}

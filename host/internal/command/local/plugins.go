@@ -7,7 +7,10 @@ import (
 	"io"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/sdk"
 )
 
 // Plugins are the running plugins of a command.
@@ -84,6 +87,16 @@ func (p *Plugins) Changed() { notify(p.changed) }
 func (p *Plugins) WakeUp(*plugin.Plugin, string, string) {
 	// A command has one item; a needless look at it does no harm.
 	notify(p.Woken)
+}
+
+// WatchedItems implements plugin.Listener: a plugin watches by what it knows from its calls.
+func (p *Plugins) WatchedItems(context.Context, *plugin.Plugin) ([]sdk.WatchedItem, error) {
+	return nil, nil
+}
+
+// CallFor implements plugin.Listener.
+func (p *Plugins) CallFor(context.Context, *plugin.Plugin, types.NamespacedName) (plugin.Call, error) {
+	return plugin.Call{}, errors.New("a command has no watch")
 }
 
 // notify sends a message unless one is waiting.

@@ -10,7 +10,6 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/pluginhook"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
-	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 // Deployer is a plugin for one type of items. Its functions are only needed if they are called.
@@ -22,9 +21,7 @@ type Deployer struct {
 	OnCall func(
 		ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer,
 	) (*plugin.Outcome, error)
-	OnHooks func(
-		ctx context.Context, t sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
-	) ([]plugin.HookOutcome, error)
+	OnHooks  func(ctx context.Context, call plugin.HookCall) ([]plugin.HookOutcome, error)
 	OnRender func(ctx context.Context, c plugin.Call) (*plugin.Rendered, error)
 }
 
@@ -51,10 +48,8 @@ func (d *Deployer) Call(
 }
 
 // RunHooks implements intake.Deployer.
-func (d *Deployer) RunHooks(
-	ctx context.Context, t sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
-) ([]plugin.HookOutcome, error) {
-	return d.OnHooks(ctx, t, item, target)
+func (d *Deployer) RunHooks(ctx context.Context, call plugin.HookCall) ([]plugin.HookOutcome, error) {
+	return d.OnHooks(ctx, call)
 }
 
 // Render implements intake.Deployer.

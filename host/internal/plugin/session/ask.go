@@ -10,8 +10,6 @@ import (
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
-	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
-	"github.com/pergola-deploy/pergola/sdk/hook"
 	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
@@ -156,12 +154,10 @@ func (s *Session) Collect(ctx context.Context, holdings []sdk.Holding) error {
 	return nil
 }
 
-// RunHooks runs the plugin's hook functions of a type and returns their outcomes in the order of registration. item and
-// target may be nil, depending on the type; the plugin gets the target without spec.config. ctx needs a deadline. The
-// error is ErrNotRunning, ErrCrashed, ErrProtocol, or that of ctx, possibly wrapped.
-func (s *Session) RunHooks(ctx context.Context, hookType hook.Type, item *v1alpha1.DeployItem,
-	target *v1alpha1.Target) ([]hostside.HookOutcome, error) {
-	in, err := hostside.HooksRequest(hookType, item, target)
+// RunHooks runs the plugin's hook functions of a type and returns their outcomes in the order of registration. ctx
+// needs a deadline. The error is ErrNotRunning, ErrCrashed, ErrProtocol, or that of ctx, possibly wrapped.
+func (s *Session) RunHooks(ctx context.Context, call hostside.HookCall) ([]hostside.HookOutcome, error) {
+	in, err := call.Request()
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -64,6 +65,27 @@ func (c *Call) ReadNamed(ctx context.Context, can hostside.Capabilities, reader 
 		c.OCMConfig, err = lscontext.OCMConfig(ctx, reader, c.Context)
 	}
 	return err
+}
+
+// Resolver resolves the input of a call; see target.Resolver.
+type Resolver interface {
+	lscontext.Reader
+	Context(ctx context.Context, item *v1alpha1.DeployItem) (*v1alpha1.Context, error)
+	Target(ctx context.Context, item *v1alpha1.DeployItem) (*v1alpha1.ResolvedTarget, error)
+}
+
+// CallFor returns the input of a call outside of a job, for a plugin with these capabilities and an item as the plugin
+// gets it. The error is that of the resolver.
+func CallFor(
+	ctx context.Context, can hostside.Capabilities, resolver Resolver, item *v1alpha1.DeployItem,
+) (Call, error) {
+	lsContext, contextErr := resolver.Context(ctx, item)
+	resolved, targetErr := resolver.Target(ctx, item)
+	if err := errors.Join(targetErr, contextErr); err != nil {
+		return Call{}, err
+	}
+	c := Call{DeployItem: item, Target: resolved, Context: lsContext}
+	return c, c.ReadNamed(ctx, can, resolver)
 }
 
 // Observer takes the messages of a plugin during a call. Its methods are called one after the other.

@@ -341,7 +341,7 @@ func TestRunHooks(t *testing.T) {
 		{"an error of gRPC", nil, errRefusal, nil, "üü"},
 	} {
 		outcomes, refusal = test.outcomes, test.refusal
-		got, err := s.RunHooks(t.Context(), hook.End, fullCall().DeployItem, nil)
+		got, err := s.RunHooks(t.Context(), hostside.HookCall{Type: hook.End, DeployItem: fullCall().DeployItem})
 		if diff := cmp.Diff(test.want, got); diff != "" || errors.Is(err, ErrProtocol) != (test.says != "") {
 			t.Errorf("%s: error %v, outcomes (-want +got):\n%s", test.reason, err, diff)
 		}

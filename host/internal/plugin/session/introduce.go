@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"google.golang.org/grpc"
 
@@ -62,19 +61,4 @@ func problemsOf(in *deployerv1.ConfigureResponse) error {
 		problems = append(problems, fmt.Errorf("and %d more", more))
 	}
 	return errors.Join(problems...)
-}
-
-// WakeUps forwards the plugin's wake-ups until an error of the stream or of wake.
-func (s *Session) WakeUps(ctx context.Context, wake func(namespace, name string) error) error {
-	wakeUps, err := s.client.Watch(ctx, &deployerv1.WatchRequest{}, grpc.MaxCallRecvMsgSize(maxAnswerBytes))
-	for err == nil {
-		var wakeUp *deployerv1.WatchResponse
-		if wakeUp, err = wakeUps.Recv(); err == nil {
-			err = wake(wakeUp.GetNamespace(), wakeUp.GetName())
-		}
-	}
-	if errors.Is(err, io.EOF) {
-		return errors.New("it ended the stream")
-	}
-	return err
 }

@@ -25,7 +25,13 @@ type peer struct {
 	render    func(context.Context) (*deployerv1.RenderResponse, error)
 	diff      func(*deployerv1.Start) *deployerv1.DiffResponse
 	hooks     func() ([]*deployerv1.HookOutcome, error)
+	watch     func(watchWire) error
 }
+
+// watchWire is the plugin's side of a watch.
+type watchWire = grpc.BidiStreamingServer[deployerv1.WatchHostMessage, deployerv1.WatchPluginMessage]
+
+func (p *peer) WatchItems(stream watchWire) error { return p.watch(stream) }
 
 // wire is the plugin's side of a call.
 type wire = grpc.BidiStreamingServer[deployerv1.HostMessage, deployerv1.PluginMessage]

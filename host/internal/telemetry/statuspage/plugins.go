@@ -118,6 +118,7 @@ func capabilitiesOf(c plugin.Capabilities) []string {
 		{"hostCluster", c.HostCluster},
 		{"collect", c.Collect},
 		{"hooks", len(c.HookTypes) > 0},
+		{"hookTargets", c.HookTargets},
 	} {
 		if capability.has {
 			names = append(names, capability.name)

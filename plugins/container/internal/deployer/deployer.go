@@ -108,8 +108,8 @@ func (d *Deployer) Validate(_ context.Context, req *sdk.ValidateRequest) (*sdk.V
 }
 
 // Watch implements sdk.Watcher.
-func (d *Deployer) Watch(ctx context.Context, wake func(namespace, name string)) error {
-	return d.runner.Watches.Run(ctx, wake)
+func (d *Deployer) Watch(ctx context.Context, req *sdk.WatchRequest) error {
+	return d.runner.Watches.Run(ctx, req.Wake)
 }
 
 // Hooks implements sdk.Hooker: a finished item with a schedule gets a new job when it is due.

@@ -116,8 +116,8 @@ func (d *Deployer) Configure(_ context.Context, req *sdk.ConfigureRequest) (*sdk
 }
 
 // Watch implements sdk.Watcher.
-func (d *Deployer) Watch(ctx context.Context, wake func(namespace, name string)) error {
-	return d.tools.Watches.Run(ctx, wake)
+func (d *Deployer) Watch(ctx context.Context, req *sdk.WatchRequest) error {
+	return d.tools.Watches.Run(ctx, req.Wake)
 }
 
 // Hooks implements sdk.Hooker: a finished item with a schedule gets a new job when it is due.

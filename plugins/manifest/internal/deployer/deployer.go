@@ -59,8 +59,8 @@ func (d *Deployer) Configure(_ context.Context, req *sdk.ConfigureRequest) (*sdk
 }
 
 // Watch implements sdk.Watcher.
-func (d *Deployer) Watch(ctx context.Context, wake func(namespace, name string)) error {
-	return d.watches.Run(ctx, wake)
+func (d *Deployer) Watch(ctx context.Context, req *sdk.WatchRequest) error {
+	return d.watches.Run(ctx, req.Wake)
 }
 
 // Reconcile applies the manifests, deletes the objects no longer among them, and waits until all are ready and the

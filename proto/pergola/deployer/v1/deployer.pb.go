@@ -212,7 +212,11 @@ type Capabilities struct {
 	// The plugin gets the content of the ConfigMap that the Context's ocmConfig names; see Start.ocm_config.
 	OcmConfig bool `protobuf:"varint,15,opt,name=ocm_config,json=ocmConfig,proto3" json:"ocm_config,omitempty"`
 	// The plugin serves CheckHealth.
-	CheckHealth   bool `protobuf:"varint,16,opt,name=check_health,json=checkHealth,proto3" json:"check_health,omitempty"`
+	CheckHealth bool `protobuf:"varint,16,opt,name=check_health,json=checkHealth,proto3" json:"check_health,omitempty"`
+	// The plugin serves WatchItems. With `watch`, so that an older host calls Watch.
+	WatchItems bool `protobuf:"varint,17,opt,name=watch_items,json=watchItems,proto3" json:"watch_items,omitempty"`
+	// The plugin's hooks get the Target of the deploy item with its content; see RunHooksRequest.resolved_target.
+	HookTargets   bool `protobuf:"varint,18,opt,name=hook_targets,json=hookTargets,proto3" json:"hook_targets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -355,6 +359,20 @@ func (x *Capabilities) GetOcmConfig() bool {
 func (x *Capabilities) GetCheckHealth() bool {
 	if x != nil {
 		return x.CheckHealth
+	}
+	return false
+}
+
+func (x *Capabilities) GetWatchItems() bool {
+	if x != nil {
+		return x.WatchItems
+	}
+	return false
+}
+
+func (x *Capabilities) GetHookTargets() bool {
+	if x != nil {
+		return x.HookTargets
 	}
 	return false
 }
@@ -2986,7 +3004,12 @@ type RunHooksRequest struct {
 	// The deploy item as JSON; empty where the type says so.
 	DeployItem []byte `protobuf:"bytes,2,opt,name=deploy_item,json=deployItem,proto3" json:"deploy_item,omitempty"`
 	// The Target as JSON, without resolved credentials; empty if there is none.
-	Target        []byte `protobuf:"bytes,3,opt,name=target,proto3" json:"target,omitempty"`
+	Target []byte `protobuf:"bytes,3,opt,name=target,proto3" json:"target,omitempty"`
+	// The resolved Target, as in Start. Empty for a deploy item without one, for a plugin without capability
+	// `hook_targets`, before this host is known to be responsible, and if there is a problem.
+	ResolvedTarget []byte `protobuf:"bytes,4,opt,name=resolved_target,json=resolvedTarget,proto3" json:"resolved_target,omitempty"`
+	// Why the Target cannot be used. A plugin that does not need it ignores it.
+	TargetProblem *Error `protobuf:"bytes,5,opt,name=target_problem,json=targetProblem,proto3" json:"target_problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3038,6 +3061,20 @@ func (x *RunHooksRequest) GetDeployItem() []byte {
 func (x *RunHooksRequest) GetTarget() []byte {
 	if x != nil {
 		return x.Target
+	}
+	return nil
+}
+
+func (x *RunHooksRequest) GetResolvedTarget() []byte {
+	if x != nil {
+		return x.ResolvedTarget
+	}
+	return nil
+}
+
+func (x *RunHooksRequest) GetTargetProblem() *Error {
+	if x != nil {
+		return x.TargetProblem
 	}
 	return nil
 }
@@ -3372,6 +3409,487 @@ func (x *WatchResponse) GetName() string {
 	return ""
 }
 
+// WatchPluginMessage is what the plugin sends in WatchItems.
+type WatchPluginMessage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Content:
+	//
+	//	*WatchPluginMessage_WakeUp
+	//	*WatchPluginMessage_ListItems
+	//	*WatchPluginMessage_RequestItem
+	Content       isWatchPluginMessage_Content `protobuf_oneof:"content"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchPluginMessage) Reset() {
+	*x = WatchPluginMessage{}
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchPluginMessage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchPluginMessage) ProtoMessage() {}
+
+func (x *WatchPluginMessage) ProtoReflect() protoreflect.Message {
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchPluginMessage.ProtoReflect.Descriptor instead.
+func (*WatchPluginMessage) Descriptor() ([]byte, []int) {
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *WatchPluginMessage) GetContent() isWatchPluginMessage_Content {
+	if x != nil {
+		return x.Content
+	}
+	return nil
+}
+
+func (x *WatchPluginMessage) GetWakeUp() *WatchResponse {
+	if x != nil {
+		if x, ok := x.Content.(*WatchPluginMessage_WakeUp); ok {
+			return x.WakeUp
+		}
+	}
+	return nil
+}
+
+func (x *WatchPluginMessage) GetListItems() *ListItems {
+	if x != nil {
+		if x, ok := x.Content.(*WatchPluginMessage_ListItems); ok {
+			return x.ListItems
+		}
+	}
+	return nil
+}
+
+func (x *WatchPluginMessage) GetRequestItem() *RequestItem {
+	if x != nil {
+		if x, ok := x.Content.(*WatchPluginMessage_RequestItem); ok {
+			return x.RequestItem
+		}
+	}
+	return nil
+}
+
+type isWatchPluginMessage_Content interface {
+	isWatchPluginMessage_Content()
+}
+
+type WatchPluginMessage_WakeUp struct {
+	WakeUp *WatchResponse `protobuf:"bytes,1,opt,name=wake_up,json=wakeUp,proto3,oneof"`
+}
+
+type WatchPluginMessage_ListItems struct {
+	ListItems *ListItems `protobuf:"bytes,2,opt,name=list_items,json=listItems,proto3,oneof"`
+}
+
+type WatchPluginMessage_RequestItem struct {
+	RequestItem *RequestItem `protobuf:"bytes,3,opt,name=request_item,json=requestItem,proto3,oneof"`
+}
+
+func (*WatchPluginMessage_WakeUp) isWatchPluginMessage_Content() {}
+
+func (*WatchPluginMessage_ListItems) isWatchPluginMessage_Content() {}
+
+func (*WatchPluginMessage_RequestItem) isWatchPluginMessage_Content() {}
+
+// ListItems asks for the deploy items of the watch.
+type ListItems struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Set by the plugin, rising within the stream and shared with RequestItem, echoed in the answer.
+	Sequence      uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListItems) Reset() {
+	*x = ListItems{}
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListItems) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListItems) ProtoMessage() {}
+
+func (x *ListItems) ProtoReflect() protoreflect.Message {
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListItems.ProtoReflect.Descriptor instead.
+func (*ListItems) Descriptor() ([]byte, []int) {
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *ListItems) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+// RequestItem asks for what a call for a deploy item of the watch would get now.
+type RequestItem struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Set by the plugin, rising within the stream and shared with ListItems, echoed in the answer.
+	Sequence      uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	Namespace     string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name          string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RequestItem) Reset() {
+	*x = RequestItem{}
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequestItem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequestItem) ProtoMessage() {}
+
+func (x *RequestItem) ProtoReflect() protoreflect.Message {
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequestItem.ProtoReflect.Descriptor instead.
+func (*RequestItem) Descriptor() ([]byte, []int) {
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *RequestItem) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *RequestItem) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *RequestItem) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// WatchHostMessage is what the host sends in WatchItems: answers, in the order of the questions.
+type WatchHostMessage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Content:
+	//
+	//	*WatchHostMessage_WatchedItems
+	//	*WatchHostMessage_RequestedItem
+	Content       isWatchHostMessage_Content `protobuf_oneof:"content"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchHostMessage) Reset() {
+	*x = WatchHostMessage{}
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchHostMessage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchHostMessage) ProtoMessage() {}
+
+func (x *WatchHostMessage) ProtoReflect() protoreflect.Message {
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchHostMessage.ProtoReflect.Descriptor instead.
+func (*WatchHostMessage) Descriptor() ([]byte, []int) {
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *WatchHostMessage) GetContent() isWatchHostMessage_Content {
+	if x != nil {
+		return x.Content
+	}
+	return nil
+}
+
+func (x *WatchHostMessage) GetWatchedItems() *WatchedItems {
+	if x != nil {
+		if x, ok := x.Content.(*WatchHostMessage_WatchedItems); ok {
+			return x.WatchedItems
+		}
+	}
+	return nil
+}
+
+func (x *WatchHostMessage) GetRequestedItem() *RequestedItem {
+	if x != nil {
+		if x, ok := x.Content.(*WatchHostMessage_RequestedItem); ok {
+			return x.RequestedItem
+		}
+	}
+	return nil
+}
+
+type isWatchHostMessage_Content interface {
+	isWatchHostMessage_Content()
+}
+
+type WatchHostMessage_WatchedItems struct {
+	WatchedItems *WatchedItems `protobuf:"bytes,1,opt,name=watched_items,json=watchedItems,proto3,oneof"`
+}
+
+type WatchHostMessage_RequestedItem struct {
+	RequestedItem *RequestedItem `protobuf:"bytes,2,opt,name=requested_item,json=requestedItem,proto3,oneof"`
+}
+
+func (*WatchHostMessage_WatchedItems) isWatchHostMessage_Content() {}
+
+func (*WatchHostMessage_RequestedItem) isWatchHostMessage_Content() {}
+
+// WatchedItems are deploy items of the watch, in any order: those whose jobs this host has picked up and not finished,
+// and with capability `check_health` the deployed ones whose health it shows.
+type WatchedItems struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The `sequence` of the message that is answered.
+	Sequence uint64         `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	Items    []*WatchedItem `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
+	// Another message with this sequence follows.
+	More          bool `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchedItems) Reset() {
+	*x = WatchedItems{}
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchedItems) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchedItems) ProtoMessage() {}
+
+func (x *WatchedItems) ProtoReflect() protoreflect.Message {
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchedItems.ProtoReflect.Descriptor instead.
+func (*WatchedItems) Descriptor() ([]byte, []int) {
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *WatchedItems) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *WatchedItems) GetItems() []*WatchedItem {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+func (x *WatchedItems) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+// WatchedItem is a deploy item of the watch.
+type WatchedItem struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Namespace string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name      string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Name of its Target; empty if it has none.
+	Target        string `protobuf:"bytes,3,opt,name=target,proto3" json:"target,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchedItem) Reset() {
+	*x = WatchedItem{}
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchedItem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchedItem) ProtoMessage() {}
+
+func (x *WatchedItem) ProtoReflect() protoreflect.Message {
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchedItem.ProtoReflect.Descriptor instead.
+func (*WatchedItem) Descriptor() ([]byte, []int) {
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *WatchedItem) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *WatchedItem) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *WatchedItem) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+// RequestedItem answers one RequestItem.
+type RequestedItem struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The `sequence` of the message that is answered.
+	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// As of a call for the deploy item; its credentials are for the moment. Unset if there is an error. The host answers
+	// no ResolveTarget and saves no provider status for it.
+	Start *Start `protobuf:"bytes,2,opt,name=start,proto3" json:"start,omitempty"`
+	// Why there is none, such as that the deploy item is not one of the watch.
+	Error         *Error `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RequestedItem) Reset() {
+	*x = RequestedItem{}
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequestedItem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequestedItem) ProtoMessage() {}
+
+func (x *RequestedItem) ProtoReflect() protoreflect.Message {
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequestedItem.ProtoReflect.Descriptor instead.
+func (*RequestedItem) Descriptor() ([]byte, []int) {
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *RequestedItem) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *RequestedItem) GetStart() *Start {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
+func (x *RequestedItem) GetError() *Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
 type HoldingsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As in Start.
@@ -3382,7 +3900,7 @@ type HoldingsRequest struct {
 
 func (x *HoldingsRequest) Reset() {
 	*x = HoldingsRequest{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[48]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3394,7 +3912,7 @@ func (x *HoldingsRequest) String() string {
 func (*HoldingsRequest) ProtoMessage() {}
 
 func (x *HoldingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[48]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3407,7 +3925,7 @@ func (x *HoldingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldingsRequest.ProtoReflect.Descriptor instead.
 func (*HoldingsRequest) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{48}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *HoldingsRequest) GetHostCluster() *HostCluster {
@@ -3430,7 +3948,7 @@ type HoldingsResponse struct {
 
 func (x *HoldingsResponse) Reset() {
 	*x = HoldingsResponse{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[49]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3442,7 +3960,7 @@ func (x *HoldingsResponse) String() string {
 func (*HoldingsResponse) ProtoMessage() {}
 
 func (x *HoldingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[49]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3455,7 +3973,7 @@ func (x *HoldingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldingsResponse.ProtoReflect.Descriptor instead.
 func (*HoldingsResponse) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{49}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *HoldingsResponse) GetOutcome() isHoldingsResponse_Outcome {
@@ -3509,7 +4027,7 @@ type HoldingList struct {
 
 func (x *HoldingList) Reset() {
 	*x = HoldingList{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[50]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3521,7 +4039,7 @@ func (x *HoldingList) String() string {
 func (*HoldingList) ProtoMessage() {}
 
 func (x *HoldingList) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[50]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3534,7 +4052,7 @@ func (x *HoldingList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldingList.ProtoReflect.Descriptor instead.
 func (*HoldingList) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{50}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *HoldingList) GetHoldings() []*Holding {
@@ -3561,7 +4079,7 @@ type Holding struct {
 
 func (x *Holding) Reset() {
 	*x = Holding{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[51]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3573,7 +4091,7 @@ func (x *Holding) String() string {
 func (*Holding) ProtoMessage() {}
 
 func (x *Holding) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[51]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3586,7 +4104,7 @@ func (x *Holding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holding.ProtoReflect.Descriptor instead.
 func (*Holding) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{51}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Holding) GetNamespace() string {
@@ -3629,7 +4147,7 @@ type CollectRequest struct {
 
 func (x *CollectRequest) Reset() {
 	*x = CollectRequest{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[52]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3641,7 +4159,7 @@ func (x *CollectRequest) String() string {
 func (*CollectRequest) ProtoMessage() {}
 
 func (x *CollectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[52]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3654,7 +4172,7 @@ func (x *CollectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectRequest.ProtoReflect.Descriptor instead.
 func (*CollectRequest) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{52}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *CollectRequest) GetHoldings() []*Holding {
@@ -3682,7 +4200,7 @@ type CollectResponse struct {
 
 func (x *CollectResponse) Reset() {
 	*x = CollectResponse{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[53]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3694,7 +4212,7 @@ func (x *CollectResponse) String() string {
 func (*CollectResponse) ProtoMessage() {}
 
 func (x *CollectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[53]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3707,7 +4225,7 @@ func (x *CollectResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectResponse.ProtoReflect.Descriptor instead.
 func (*CollectResponse) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{53}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *CollectResponse) GetFailed() *Failed {
@@ -3736,7 +4254,7 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\x18hooked_deploy_item_types\x18\b \x03(\tR\x15hookedDeployItemTypes\x1aO\n" +
 	"!ProviderConfigurationSchemasEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xa5\x04\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xe9\x04\n" +
 	"\fCapabilities\x12\x14\n" +
 	"\x05abort\x18\x01 \x01(\bR\x05abort\x12'\n" +
 	"\x0fforce_reconcile\x18\x02 \x01(\bR\x0eforceReconcile\x12\x16\n" +
@@ -3757,7 +4275,10 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\x19schedule_in_configuration\x18\x0e \x01(\bR\x17scheduleInConfiguration\x12\x1d\n" +
 	"\n" +
 	"ocm_config\x18\x0f \x01(\bR\tocmConfig\x12!\n" +
-	"\fcheck_health\x18\x10 \x01(\bR\vcheckHealth\".\n" +
+	"\fcheck_health\x18\x10 \x01(\bR\vcheckHealth\x12\x1f\n" +
+	"\vwatch_items\x18\x11 \x01(\bR\n" +
+	"watchItems\x12!\n" +
+	"\fhook_targets\x18\x12 \x01(\bR\vhookTargets\".\n" +
 	"\x10ConfigureRequest\x12\x1a\n" +
 	"\bdocument\x18\x01 \x01(\fR\bdocument\"j\n" +
 	"\x11ConfigureResponse\x128\n" +
@@ -3928,12 +4449,14 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\x06action\x18\x02 \x01(\tR\x06action\x12\x16\n" +
 	"\x06before\x18\x03 \x01(\fR\x06before\x12\x14\n" +
 	"\x05after\x18\x04 \x01(\fR\x05after\x12\x12\n" +
-	"\x04note\x18\x05 \x01(\tR\x04note\"g\n" +
+	"\x04note\x18\x05 \x01(\tR\x04note\"\xd3\x01\n" +
 	"\x0fRunHooksRequest\x12\x1b\n" +
 	"\thook_type\x18\x01 \x01(\tR\bhookType\x12\x1f\n" +
 	"\vdeploy_item\x18\x02 \x01(\fR\n" +
 	"deployItem\x12\x16\n" +
-	"\x06target\x18\x03 \x01(\fR\x06target\"P\n" +
+	"\x06target\x18\x03 \x01(\fR\x06target\x12'\n" +
+	"\x0fresolved_target\x18\x04 \x01(\fR\x0eresolvedTarget\x12A\n" +
+	"\x0etarget_problem\x18\x05 \x01(\v2\x1a.pergola.deployer.v1.ErrorR\rtargetProblem\"P\n" +
 	"\x10RunHooksResponse\x12<\n" +
 	"\boutcomes\x18\x01 \x03(\v2 .pergola.deployer.v1.HookOutcomeR\boutcomes\"\xbc\x01\n" +
 	"\vHookOutcome\x123\n" +
@@ -3951,7 +4474,35 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\fWatchRequest\"A\n" +
 	"\rWatchResponse\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"V\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\xe6\x01\n" +
+	"\x12WatchPluginMessage\x12=\n" +
+	"\awake_up\x18\x01 \x01(\v2\".pergola.deployer.v1.WatchResponseH\x00R\x06wakeUp\x12?\n" +
+	"\n" +
+	"list_items\x18\x02 \x01(\v2\x1e.pergola.deployer.v1.ListItemsH\x00R\tlistItems\x12E\n" +
+	"\frequest_item\x18\x03 \x01(\v2 .pergola.deployer.v1.RequestItemH\x00R\vrequestItemB\t\n" +
+	"\acontent\"'\n" +
+	"\tListItems\x12\x1a\n" +
+	"\bsequence\x18\x01 \x01(\x04R\bsequence\"[\n" +
+	"\vRequestItem\x12\x1a\n" +
+	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x1c\n" +
+	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\"\xb4\x01\n" +
+	"\x10WatchHostMessage\x12H\n" +
+	"\rwatched_items\x18\x01 \x01(\v2!.pergola.deployer.v1.WatchedItemsH\x00R\fwatchedItems\x12K\n" +
+	"\x0erequested_item\x18\x02 \x01(\v2\".pergola.deployer.v1.RequestedItemH\x00R\rrequestedItemB\t\n" +
+	"\acontent\"v\n" +
+	"\fWatchedItems\x12\x1a\n" +
+	"\bsequence\x18\x01 \x01(\x04R\bsequence\x126\n" +
+	"\x05items\x18\x02 \x03(\v2 .pergola.deployer.v1.WatchedItemR\x05items\x12\x12\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\"W\n" +
+	"\vWatchedItem\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
+	"\x06target\x18\x03 \x01(\tR\x06target\"\x8f\x01\n" +
+	"\rRequestedItem\x12\x1a\n" +
+	"\bsequence\x18\x01 \x01(\x04R\bsequence\x120\n" +
+	"\x05start\x18\x02 \x01(\v2\x1a.pergola.deployer.v1.StartR\x05start\x120\n" +
+	"\x05error\x18\x03 \x01(\v2\x1a.pergola.deployer.v1.ErrorR\x05error\"V\n" +
 	"\x0fHoldingsRequest\x12C\n" +
 	"\fhost_cluster\x18\x01 \x01(\v2 .pergola.deployer.v1.HostClusterR\vhostCluster\"\x8c\x01\n" +
 	"\x10HoldingsResponse\x126\n" +
@@ -3969,7 +4520,8 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\bholdings\x18\x01 \x03(\v2\x1c.pergola.deployer.v1.HoldingR\bholdings\x12C\n" +
 	"\fhost_cluster\x18\x02 \x01(\v2 .pergola.deployer.v1.HostClusterR\vhostCluster\"F\n" +
 	"\x0fCollectResponse\x123\n" +
-	"\x06failed\x18\x01 \x01(\v2\x1b.pergola.deployer.v1.FailedR\x06failed2\xc9\t\n" +
+	"\x06failed\x18\x01 \x01(\v2\x1b.pergola.deployer.v1.FailedR\x06failed2\xab\n" +
+	"\n" +
 	"\x0fDeployerService\x12T\n" +
 	"\aGetInfo\x12#.pergola.deployer.v1.GetInfoRequest\x1a$.pergola.deployer.v1.GetInfoResponse\x12Z\n" +
 	"\tConfigure\x12%.pergola.deployer.v1.ConfigureRequest\x1a&.pergola.deployer.v1.ConfigureResponse\x12W\n" +
@@ -3982,7 +4534,9 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\x06Render\x12\".pergola.deployer.v1.RenderRequest\x1a#.pergola.deployer.v1.RenderResponse\x12K\n" +
 	"\x04Diff\x12 .pergola.deployer.v1.DiffRequest\x1a!.pergola.deployer.v1.DiffResponse\x12W\n" +
 	"\bRunHooks\x12$.pergola.deployer.v1.RunHooksRequest\x1a%.pergola.deployer.v1.RunHooksResponse\x12P\n" +
-	"\x05Watch\x12!.pergola.deployer.v1.WatchRequest\x1a\".pergola.deployer.v1.WatchResponse0\x01\x12W\n" +
+	"\x05Watch\x12!.pergola.deployer.v1.WatchRequest\x1a\".pergola.deployer.v1.WatchResponse0\x01\x12`\n" +
+	"\n" +
+	"WatchItems\x12%.pergola.deployer.v1.WatchHostMessage\x1a'.pergola.deployer.v1.WatchPluginMessage(\x010\x01\x12W\n" +
 	"\bHoldings\x12$.pergola.deployer.v1.HoldingsRequest\x1a%.pergola.deployer.v1.HoldingsResponse\x12T\n" +
 	"\aCollect\x12#.pergola.deployer.v1.CollectRequest\x1a$.pergola.deployer.v1.CollectResponseBHZFgithub.com/pergola-deploy/pergola/proto/pergola/deployer/v1;deployerv1b\x06proto3"
 
@@ -3998,7 +4552,7 @@ func file_pergola_deployer_v1_deployer_proto_rawDescGZIP() []byte {
 	return file_pergola_deployer_v1_deployer_proto_rawDescData
 }
 
-var file_pergola_deployer_v1_deployer_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
+var file_pergola_deployer_v1_deployer_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
 var file_pergola_deployer_v1_deployer_proto_goTypes = []any{
 	(*GetInfoRequest)(nil),              // 0: pergola.deployer.v1.GetInfoRequest
 	(*GetInfoResponse)(nil),             // 1: pergola.deployer.v1.GetInfoResponse
@@ -4048,18 +4602,25 @@ var file_pergola_deployer_v1_deployer_proto_goTypes = []any{
 	(*HookResult)(nil),                  // 45: pergola.deployer.v1.HookResult
 	(*WatchRequest)(nil),                // 46: pergola.deployer.v1.WatchRequest
 	(*WatchResponse)(nil),               // 47: pergola.deployer.v1.WatchResponse
-	(*HoldingsRequest)(nil),             // 48: pergola.deployer.v1.HoldingsRequest
-	(*HoldingsResponse)(nil),            // 49: pergola.deployer.v1.HoldingsResponse
-	(*HoldingList)(nil),                 // 50: pergola.deployer.v1.HoldingList
-	(*Holding)(nil),                     // 51: pergola.deployer.v1.Holding
-	(*CollectRequest)(nil),              // 52: pergola.deployer.v1.CollectRequest
-	(*CollectResponse)(nil),             // 53: pergola.deployer.v1.CollectResponse
-	nil,                                 // 54: pergola.deployer.v1.GetInfoResponse.ProviderConfigurationSchemasEntry
-	(*durationpb.Duration)(nil),         // 55: google.protobuf.Duration
+	(*WatchPluginMessage)(nil),          // 48: pergola.deployer.v1.WatchPluginMessage
+	(*ListItems)(nil),                   // 49: pergola.deployer.v1.ListItems
+	(*RequestItem)(nil),                 // 50: pergola.deployer.v1.RequestItem
+	(*WatchHostMessage)(nil),            // 51: pergola.deployer.v1.WatchHostMessage
+	(*WatchedItems)(nil),                // 52: pergola.deployer.v1.WatchedItems
+	(*WatchedItem)(nil),                 // 53: pergola.deployer.v1.WatchedItem
+	(*RequestedItem)(nil),               // 54: pergola.deployer.v1.RequestedItem
+	(*HoldingsRequest)(nil),             // 55: pergola.deployer.v1.HoldingsRequest
+	(*HoldingsResponse)(nil),            // 56: pergola.deployer.v1.HoldingsResponse
+	(*HoldingList)(nil),                 // 57: pergola.deployer.v1.HoldingList
+	(*Holding)(nil),                     // 58: pergola.deployer.v1.Holding
+	(*CollectRequest)(nil),              // 59: pergola.deployer.v1.CollectRequest
+	(*CollectResponse)(nil),             // 60: pergola.deployer.v1.CollectResponse
+	nil,                                 // 61: pergola.deployer.v1.GetInfoResponse.ProviderConfigurationSchemasEntry
+	(*durationpb.Duration)(nil),         // 62: google.protobuf.Duration
 }
 var file_pergola_deployer_v1_deployer_proto_depIdxs = []int32{
 	2,  // 0: pergola.deployer.v1.GetInfoResponse.capabilities:type_name -> pergola.deployer.v1.Capabilities
-	54, // 1: pergola.deployer.v1.GetInfoResponse.provider_configuration_schemas:type_name -> pergola.deployer.v1.GetInfoResponse.ProviderConfigurationSchemasEntry
+	61, // 1: pergola.deployer.v1.GetInfoResponse.provider_configuration_schemas:type_name -> pergola.deployer.v1.GetInfoResponse.ProviderConfigurationSchemasEntry
 	7,  // 2: pergola.deployer.v1.ConfigureResponse.problems:type_name -> pergola.deployer.v1.Problem
 	7,  // 3: pergola.deployer.v1.ValidateResponse.problems:type_name -> pergola.deployer.v1.Problem
 	9,  // 4: pergola.deployer.v1.HostMessage.start:type_name -> pergola.deployer.v1.Start
@@ -4089,9 +4650,9 @@ var file_pergola_deployer_v1_deployer_proto_depIdxs = []int32{
 	32, // 28: pergola.deployer.v1.Result.in_progress:type_name -> pergola.deployer.v1.InProgress
 	28, // 29: pergola.deployer.v1.Result.conditions:type_name -> pergola.deployer.v1.Condition
 	31, // 30: pergola.deployer.v1.Failed.errors:type_name -> pergola.deployer.v1.Error
-	55, // 31: pergola.deployer.v1.Error.retry_after:type_name -> google.protobuf.Duration
+	62, // 31: pergola.deployer.v1.Error.retry_after:type_name -> google.protobuf.Duration
 	10, // 32: pergola.deployer.v1.Error.held:type_name -> pergola.deployer.v1.Claim
-	55, // 33: pergola.deployer.v1.InProgress.poll_after:type_name -> google.protobuf.Duration
+	62, // 33: pergola.deployer.v1.InProgress.poll_after:type_name -> google.protobuf.Duration
 	9,  // 34: pergola.deployer.v1.RenderRequest.start:type_name -> pergola.deployer.v1.Start
 	35, // 35: pergola.deployer.v1.RenderResponse.children:type_name -> pergola.deployer.v1.Children
 	30, // 36: pergola.deployer.v1.RenderResponse.failed:type_name -> pergola.deployer.v1.Failed
@@ -4100,51 +4661,62 @@ var file_pergola_deployer_v1_deployer_proto_depIdxs = []int32{
 	39, // 39: pergola.deployer.v1.DiffResponse.changes:type_name -> pergola.deployer.v1.Changes
 	30, // 40: pergola.deployer.v1.DiffResponse.failed:type_name -> pergola.deployer.v1.Failed
 	40, // 41: pergola.deployer.v1.Changes.changes:type_name -> pergola.deployer.v1.Change
-	43, // 42: pergola.deployer.v1.RunHooksResponse.outcomes:type_name -> pergola.deployer.v1.HookOutcome
-	44, // 43: pergola.deployer.v1.HookOutcome.none:type_name -> pergola.deployer.v1.NoResult
-	45, // 44: pergola.deployer.v1.HookOutcome.result:type_name -> pergola.deployer.v1.HookResult
-	31, // 45: pergola.deployer.v1.HookOutcome.error:type_name -> pergola.deployer.v1.Error
-	55, // 46: pergola.deployer.v1.HookResult.requeue_after:type_name -> google.protobuf.Duration
-	12, // 47: pergola.deployer.v1.HoldingsRequest.host_cluster:type_name -> pergola.deployer.v1.HostCluster
-	50, // 48: pergola.deployer.v1.HoldingsResponse.held:type_name -> pergola.deployer.v1.HoldingList
-	30, // 49: pergola.deployer.v1.HoldingsResponse.failed:type_name -> pergola.deployer.v1.Failed
-	51, // 50: pergola.deployer.v1.HoldingList.holdings:type_name -> pergola.deployer.v1.Holding
-	51, // 51: pergola.deployer.v1.CollectRequest.holdings:type_name -> pergola.deployer.v1.Holding
-	12, // 52: pergola.deployer.v1.CollectRequest.host_cluster:type_name -> pergola.deployer.v1.HostCluster
-	30, // 53: pergola.deployer.v1.CollectResponse.failed:type_name -> pergola.deployer.v1.Failed
-	0,  // 54: pergola.deployer.v1.DeployerService.GetInfo:input_type -> pergola.deployer.v1.GetInfoRequest
-	3,  // 55: pergola.deployer.v1.DeployerService.Configure:input_type -> pergola.deployer.v1.ConfigureRequest
-	5,  // 56: pergola.deployer.v1.DeployerService.Validate:input_type -> pergola.deployer.v1.ValidateRequest
-	8,  // 57: pergola.deployer.v1.DeployerService.Reconcile:input_type -> pergola.deployer.v1.HostMessage
-	8,  // 58: pergola.deployer.v1.DeployerService.Delete:input_type -> pergola.deployer.v1.HostMessage
-	8,  // 59: pergola.deployer.v1.DeployerService.Abort:input_type -> pergola.deployer.v1.HostMessage
-	8,  // 60: pergola.deployer.v1.DeployerService.ForceReconcile:input_type -> pergola.deployer.v1.HostMessage
-	8,  // 61: pergola.deployer.v1.DeployerService.CheckHealth:input_type -> pergola.deployer.v1.HostMessage
-	33, // 62: pergola.deployer.v1.DeployerService.Render:input_type -> pergola.deployer.v1.RenderRequest
-	37, // 63: pergola.deployer.v1.DeployerService.Diff:input_type -> pergola.deployer.v1.DiffRequest
-	41, // 64: pergola.deployer.v1.DeployerService.RunHooks:input_type -> pergola.deployer.v1.RunHooksRequest
-	46, // 65: pergola.deployer.v1.DeployerService.Watch:input_type -> pergola.deployer.v1.WatchRequest
-	48, // 66: pergola.deployer.v1.DeployerService.Holdings:input_type -> pergola.deployer.v1.HoldingsRequest
-	52, // 67: pergola.deployer.v1.DeployerService.Collect:input_type -> pergola.deployer.v1.CollectRequest
-	1,  // 68: pergola.deployer.v1.DeployerService.GetInfo:output_type -> pergola.deployer.v1.GetInfoResponse
-	4,  // 69: pergola.deployer.v1.DeployerService.Configure:output_type -> pergola.deployer.v1.ConfigureResponse
-	6,  // 70: pergola.deployer.v1.DeployerService.Validate:output_type -> pergola.deployer.v1.ValidateResponse
-	20, // 71: pergola.deployer.v1.DeployerService.Reconcile:output_type -> pergola.deployer.v1.PluginMessage
-	20, // 72: pergola.deployer.v1.DeployerService.Delete:output_type -> pergola.deployer.v1.PluginMessage
-	20, // 73: pergola.deployer.v1.DeployerService.Abort:output_type -> pergola.deployer.v1.PluginMessage
-	20, // 74: pergola.deployer.v1.DeployerService.ForceReconcile:output_type -> pergola.deployer.v1.PluginMessage
-	20, // 75: pergola.deployer.v1.DeployerService.CheckHealth:output_type -> pergola.deployer.v1.PluginMessage
-	34, // 76: pergola.deployer.v1.DeployerService.Render:output_type -> pergola.deployer.v1.RenderResponse
-	38, // 77: pergola.deployer.v1.DeployerService.Diff:output_type -> pergola.deployer.v1.DiffResponse
-	42, // 78: pergola.deployer.v1.DeployerService.RunHooks:output_type -> pergola.deployer.v1.RunHooksResponse
-	47, // 79: pergola.deployer.v1.DeployerService.Watch:output_type -> pergola.deployer.v1.WatchResponse
-	49, // 80: pergola.deployer.v1.DeployerService.Holdings:output_type -> pergola.deployer.v1.HoldingsResponse
-	53, // 81: pergola.deployer.v1.DeployerService.Collect:output_type -> pergola.deployer.v1.CollectResponse
-	68, // [68:82] is the sub-list for method output_type
-	54, // [54:68] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	31, // 42: pergola.deployer.v1.RunHooksRequest.target_problem:type_name -> pergola.deployer.v1.Error
+	43, // 43: pergola.deployer.v1.RunHooksResponse.outcomes:type_name -> pergola.deployer.v1.HookOutcome
+	44, // 44: pergola.deployer.v1.HookOutcome.none:type_name -> pergola.deployer.v1.NoResult
+	45, // 45: pergola.deployer.v1.HookOutcome.result:type_name -> pergola.deployer.v1.HookResult
+	31, // 46: pergola.deployer.v1.HookOutcome.error:type_name -> pergola.deployer.v1.Error
+	62, // 47: pergola.deployer.v1.HookResult.requeue_after:type_name -> google.protobuf.Duration
+	47, // 48: pergola.deployer.v1.WatchPluginMessage.wake_up:type_name -> pergola.deployer.v1.WatchResponse
+	49, // 49: pergola.deployer.v1.WatchPluginMessage.list_items:type_name -> pergola.deployer.v1.ListItems
+	50, // 50: pergola.deployer.v1.WatchPluginMessage.request_item:type_name -> pergola.deployer.v1.RequestItem
+	52, // 51: pergola.deployer.v1.WatchHostMessage.watched_items:type_name -> pergola.deployer.v1.WatchedItems
+	54, // 52: pergola.deployer.v1.WatchHostMessage.requested_item:type_name -> pergola.deployer.v1.RequestedItem
+	53, // 53: pergola.deployer.v1.WatchedItems.items:type_name -> pergola.deployer.v1.WatchedItem
+	9,  // 54: pergola.deployer.v1.RequestedItem.start:type_name -> pergola.deployer.v1.Start
+	31, // 55: pergola.deployer.v1.RequestedItem.error:type_name -> pergola.deployer.v1.Error
+	12, // 56: pergola.deployer.v1.HoldingsRequest.host_cluster:type_name -> pergola.deployer.v1.HostCluster
+	57, // 57: pergola.deployer.v1.HoldingsResponse.held:type_name -> pergola.deployer.v1.HoldingList
+	30, // 58: pergola.deployer.v1.HoldingsResponse.failed:type_name -> pergola.deployer.v1.Failed
+	58, // 59: pergola.deployer.v1.HoldingList.holdings:type_name -> pergola.deployer.v1.Holding
+	58, // 60: pergola.deployer.v1.CollectRequest.holdings:type_name -> pergola.deployer.v1.Holding
+	12, // 61: pergola.deployer.v1.CollectRequest.host_cluster:type_name -> pergola.deployer.v1.HostCluster
+	30, // 62: pergola.deployer.v1.CollectResponse.failed:type_name -> pergola.deployer.v1.Failed
+	0,  // 63: pergola.deployer.v1.DeployerService.GetInfo:input_type -> pergola.deployer.v1.GetInfoRequest
+	3,  // 64: pergola.deployer.v1.DeployerService.Configure:input_type -> pergola.deployer.v1.ConfigureRequest
+	5,  // 65: pergola.deployer.v1.DeployerService.Validate:input_type -> pergola.deployer.v1.ValidateRequest
+	8,  // 66: pergola.deployer.v1.DeployerService.Reconcile:input_type -> pergola.deployer.v1.HostMessage
+	8,  // 67: pergola.deployer.v1.DeployerService.Delete:input_type -> pergola.deployer.v1.HostMessage
+	8,  // 68: pergola.deployer.v1.DeployerService.Abort:input_type -> pergola.deployer.v1.HostMessage
+	8,  // 69: pergola.deployer.v1.DeployerService.ForceReconcile:input_type -> pergola.deployer.v1.HostMessage
+	8,  // 70: pergola.deployer.v1.DeployerService.CheckHealth:input_type -> pergola.deployer.v1.HostMessage
+	33, // 71: pergola.deployer.v1.DeployerService.Render:input_type -> pergola.deployer.v1.RenderRequest
+	37, // 72: pergola.deployer.v1.DeployerService.Diff:input_type -> pergola.deployer.v1.DiffRequest
+	41, // 73: pergola.deployer.v1.DeployerService.RunHooks:input_type -> pergola.deployer.v1.RunHooksRequest
+	46, // 74: pergola.deployer.v1.DeployerService.Watch:input_type -> pergola.deployer.v1.WatchRequest
+	51, // 75: pergola.deployer.v1.DeployerService.WatchItems:input_type -> pergola.deployer.v1.WatchHostMessage
+	55, // 76: pergola.deployer.v1.DeployerService.Holdings:input_type -> pergola.deployer.v1.HoldingsRequest
+	59, // 77: pergola.deployer.v1.DeployerService.Collect:input_type -> pergola.deployer.v1.CollectRequest
+	1,  // 78: pergola.deployer.v1.DeployerService.GetInfo:output_type -> pergola.deployer.v1.GetInfoResponse
+	4,  // 79: pergola.deployer.v1.DeployerService.Configure:output_type -> pergola.deployer.v1.ConfigureResponse
+	6,  // 80: pergola.deployer.v1.DeployerService.Validate:output_type -> pergola.deployer.v1.ValidateResponse
+	20, // 81: pergola.deployer.v1.DeployerService.Reconcile:output_type -> pergola.deployer.v1.PluginMessage
+	20, // 82: pergola.deployer.v1.DeployerService.Delete:output_type -> pergola.deployer.v1.PluginMessage
+	20, // 83: pergola.deployer.v1.DeployerService.Abort:output_type -> pergola.deployer.v1.PluginMessage
+	20, // 84: pergola.deployer.v1.DeployerService.ForceReconcile:output_type -> pergola.deployer.v1.PluginMessage
+	20, // 85: pergola.deployer.v1.DeployerService.CheckHealth:output_type -> pergola.deployer.v1.PluginMessage
+	34, // 86: pergola.deployer.v1.DeployerService.Render:output_type -> pergola.deployer.v1.RenderResponse
+	38, // 87: pergola.deployer.v1.DeployerService.Diff:output_type -> pergola.deployer.v1.DiffResponse
+	42, // 88: pergola.deployer.v1.DeployerService.RunHooks:output_type -> pergola.deployer.v1.RunHooksResponse
+	47, // 89: pergola.deployer.v1.DeployerService.Watch:output_type -> pergola.deployer.v1.WatchResponse
+	48, // 90: pergola.deployer.v1.DeployerService.WatchItems:output_type -> pergola.deployer.v1.WatchPluginMessage
+	56, // 91: pergola.deployer.v1.DeployerService.Holdings:output_type -> pergola.deployer.v1.HoldingsResponse
+	60, // 92: pergola.deployer.v1.DeployerService.Collect:output_type -> pergola.deployer.v1.CollectResponse
+	78, // [78:93] is the sub-list for method output_type
+	63, // [63:78] is the sub-list for method input_type
+	63, // [63:63] is the sub-list for extension type_name
+	63, // [63:63] is the sub-list for extension extendee
+	0,  // [0:63] is the sub-list for field type_name
 }
 
 func init() { file_pergola_deployer_v1_deployer_proto_init() }
@@ -4186,7 +4758,16 @@ func file_pergola_deployer_v1_deployer_proto_init() {
 		(*HookOutcome_Result)(nil),
 		(*HookOutcome_Error)(nil),
 	}
-	file_pergola_deployer_v1_deployer_proto_msgTypes[49].OneofWrappers = []any{
+	file_pergola_deployer_v1_deployer_proto_msgTypes[48].OneofWrappers = []any{
+		(*WatchPluginMessage_WakeUp)(nil),
+		(*WatchPluginMessage_ListItems)(nil),
+		(*WatchPluginMessage_RequestItem)(nil),
+	}
+	file_pergola_deployer_v1_deployer_proto_msgTypes[51].OneofWrappers = []any{
+		(*WatchHostMessage_WatchedItems)(nil),
+		(*WatchHostMessage_RequestedItem)(nil),
+	}
+	file_pergola_deployer_v1_deployer_proto_msgTypes[56].OneofWrappers = []any{
 		(*HoldingsResponse_Held)(nil),
 		(*HoldingsResponse_Failed)(nil),
 	}
@@ -4196,7 +4777,7 @@ func file_pergola_deployer_v1_deployer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pergola_deployer_v1_deployer_proto_rawDesc), len(file_pergola_deployer_v1_deployer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   55,
+			NumMessages:   62,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

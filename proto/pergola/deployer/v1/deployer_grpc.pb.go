@@ -40,6 +40,7 @@ const (
 	DeployerService_Diff_FullMethodName           = "/pergola.deployer.v1.DeployerService/Diff"
 	DeployerService_RunHooks_FullMethodName       = "/pergola.deployer.v1.DeployerService/RunHooks"
 	DeployerService_Watch_FullMethodName          = "/pergola.deployer.v1.DeployerService/Watch"
+	DeployerService_WatchItems_FullMethodName     = "/pergola.deployer.v1.DeployerService/WatchItems"
 	DeployerService_Holdings_FullMethodName       = "/pergola.deployer.v1.DeployerService/Holdings"
 	DeployerService_Collect_FullMethodName        = "/pergola.deployer.v1.DeployerService/Collect"
 )
@@ -79,6 +80,9 @@ type DeployerServiceClient interface {
 	// Watch reports deploy items that may have moved on, so that the host calls again without waiting for a poll
 	// interval. Needs capability `watch`. The stream stays open for the life of the plugin.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error)
+	// WatchItems is Watch with questions of the plugin about the deploy items of the watch. The host answers them one
+	// after the other. Needs capability `watch_items`; the host then does not call Watch.
+	WatchItems(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WatchHostMessage, WatchPluginMessage], error)
 	// Holdings lists what the plugin keeps outside of the targets of deploy items. Needs capability `collect`.
 	Holdings(ctx context.Context, in *HoldingsRequest, opts ...grpc.CallOption) (*HoldingsResponse, error)
 	// Collect removes what is kept for holdings without a use. It may be called for the same holding again.
@@ -238,6 +242,19 @@ func (c *deployerServiceClient) Watch(ctx context.Context, in *WatchRequest, opt
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type DeployerService_WatchClient = grpc.ServerStreamingClient[WatchResponse]
 
+func (c *deployerServiceClient) WatchItems(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WatchHostMessage, WatchPluginMessage], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &DeployerService_ServiceDesc.Streams[6], DeployerService_WatchItems_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchHostMessage, WatchPluginMessage]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type DeployerService_WatchItemsClient = grpc.BidiStreamingClient[WatchHostMessage, WatchPluginMessage]
+
 func (c *deployerServiceClient) Holdings(ctx context.Context, in *HoldingsRequest, opts ...grpc.CallOption) (*HoldingsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(HoldingsResponse)
@@ -293,6 +310,9 @@ type DeployerServiceServer interface {
 	// Watch reports deploy items that may have moved on, so that the host calls again without waiting for a poll
 	// interval. Needs capability `watch`. The stream stays open for the life of the plugin.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error
+	// WatchItems is Watch with questions of the plugin about the deploy items of the watch. The host answers them one
+	// after the other. Needs capability `watch_items`; the host then does not call Watch.
+	WatchItems(grpc.BidiStreamingServer[WatchHostMessage, WatchPluginMessage]) error
 	// Holdings lists what the plugin keeps outside of the targets of deploy items. Needs capability `collect`.
 	Holdings(context.Context, *HoldingsRequest) (*HoldingsResponse, error)
 	// Collect removes what is kept for holdings without a use. It may be called for the same holding again.
@@ -343,6 +363,9 @@ func (UnimplementedDeployerServiceServer) RunHooks(context.Context, *RunHooksReq
 }
 func (UnimplementedDeployerServiceServer) Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error {
 	return status.Error(codes.Unimplemented, "method Watch not implemented")
+}
+func (UnimplementedDeployerServiceServer) WatchItems(grpc.BidiStreamingServer[WatchHostMessage, WatchPluginMessage]) error {
+	return status.Error(codes.Unimplemented, "method WatchItems not implemented")
 }
 func (UnimplementedDeployerServiceServer) Holdings(context.Context, *HoldingsRequest) (*HoldingsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Holdings not implemented")
@@ -525,6 +548,13 @@ func _DeployerService_Watch_Handler(srv interface{}, stream grpc.ServerStream) e
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type DeployerService_WatchServer = grpc.ServerStreamingServer[WatchResponse]
 
+func _DeployerService_WatchItems_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(DeployerServiceServer).WatchItems(&grpc.GenericServerStream[WatchHostMessage, WatchPluginMessage]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type DeployerService_WatchItemsServer = grpc.BidiStreamingServer[WatchHostMessage, WatchPluginMessage]
+
 func _DeployerService_Holdings_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(HoldingsRequest)
 	if err := dec(in); err != nil {
@@ -636,6 +666,12 @@ var DeployerService_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "Watch",
 			Handler:       _DeployerService_Watch_Handler,
 			ServerStreams: true,
+		},
+		{
+			StreamName:    "WatchItems",
+			Handler:       _DeployerService_WatchItems_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
 		},
 	},
 	Metadata: "pergola/deployer/v1/deployer.proto",
