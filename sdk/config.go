@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -72,14 +73,17 @@ func (r *ValidateRequest) DecodeConfig(into any) []Problem { return DecodeStrict
 // DecodeStrictly reads a JSON document into a struct as Request.DecodeConfig does, and returns all problems: none, if
 // all could be read.
 func DecodeStrictly(config []byte, into any) []Problem {
-	unknown, problems, err := decode(config, into)
-	if err != nil {
-		return []Problem{{Message: err.Error()}}
+	return problemsOf(document.Decode(config, into))
+}
+
+// DecodeConfig reads the document, YAML or JSON, into a struct with the defaults, and returns all problems: none, if
+// all could be read. It is strict as Request.DecodeConfig is. What could be read is in the struct, so that its values
+// can be checked in any case. An empty document leaves the struct as it is.
+func (r *ConfigureRequest) DecodeConfig(into any) []Problem {
+	if len(bytes.TrimSpace(r.Document)) == 0 {
+		return nil
 	}
-	for _, u := range unknown {
-		problems = append(problems, Problem{Field: u.Field, Message: u.Kind + u.Hint})
-	}
-	return problems
+	return problemsOf(document.DecodeText(r.Document, into))
 }
 
 // Problem is one error in a document.
@@ -122,5 +126,19 @@ func configError(reason string, err error) error {
 
 func decode(config []byte, into any) (unknown []document.Unread, wrong []Problem, err error) {
 	unknown, found, err := document.Decode(config, into)
-	return unknown, wire.Each(found, func(p document.Problem) Problem { return Problem(p) }), err
+	return unknown, wire.Each(found, problemOf), err
 }
+
+// problemsOf lists what is wrong with a document.
+func problemsOf(unknown []document.Unread, wrong []document.Problem, err error) []Problem {
+	if err != nil {
+		return []Problem{{Message: err.Error()}}
+	}
+	problems := wire.Each(wrong, problemOf)
+	for _, u := range unknown {
+		problems = append(problems, Problem{Field: u.Field, Message: u.Kind + u.Hint})
+	}
+	return problems
+}
+
+func problemOf(p document.Problem) Problem { return Problem{Field: p.Field, Message: p.Message()} }

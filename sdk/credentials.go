@@ -1,7 +1,6 @@
 package sdk
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -122,20 +121,4 @@ func (c OCMConfig) Format(f fmt.State, _ rune) {
 func (h HostCluster) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "{Kubeconfig:(%d bytes) Namespace:%q Installation:%q}",
 		len(h.Kubeconfig), h.Namespace, h.Installation)
-}
-
-// Kubeconfig returns the kubeconfig of a Kubernetes cluster. The error is an *Error with ReasonTargetMissing, of a nil
-// Target, or ReasonTargetInvalid; it can be returned as it is.
-func (t *Target) Kubeconfig() ([]byte, error) {
-	if t == nil {
-		return nil, ConfigurationError(ReasonTargetMissing,
-			"spec.target: this deployer needs a Target of type %s", v1alpha1.KubernetesClusterTargetType)
-	}
-	var content struct {
-		Kubeconfig string `json:"kubeconfig"`
-	}
-	if err := json.Unmarshal(t.Content, &content); err != nil || content.Kubeconfig == "" {
-		return nil, ConfigurationError(ReasonTargetInvalid, "Target %q of type %q holds no kubeconfig", t.Name, t.Type)
-	}
-	return []byte(content.Kubeconfig), nil
 }

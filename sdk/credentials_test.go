@@ -8,14 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pergola-deploy/pergola/sdk"
-	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
 )
 
@@ -45,28 +43,6 @@ func ocmConfig() *sdk.OCMConfig {
 
 func hostCluster() *sdk.HostCluster {
 	return &sdk.HostCluster{Kubeconfig: []byte(theSecret), Namespace: "pods", Installation: "1234"}
-}
-
-func TestTargetKubeconfig(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		target *sdk.Target
-		want   string
-	}{
-		"a cluster":  {&sdk.Target{Content: []byte(`{"kubeconfig":"k"}`)}, "k"},
-		"none":       {nil, ""},
-		"no cluster": {&sdk.Target{Content: []byte(`{"token":"` + theSecret + `"}`)}, ""},
-		"no JSON":    {target(), ""},
-	} {
-		got, err := tc.target.Kubeconfig()
-		if string(got) != tc.want || (err == nil) != (tc.want != "") {
-			t.Errorf("%s: found %q, error %v", name, got, err)
-		}
-		isUsers := slices.Equal(sdk.Codes(err), []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem})
-		if err != nil && (!isUsers || strings.Contains(err.Error(), theSecret)) {
-			t.Errorf("%s: expected a user's mistake without the content, but found %v", name, err)
-		}
-	}
 }
 
 // keeper is a Collector that records what it is called with.

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
 )
 
 // GroupVersionKind returns apiVersion and kind; empty if the document cannot be read.
@@ -38,9 +39,12 @@ func Numbers(document []byte) (value any, err error) {
 type Problem struct {
 	// Field is the path of the field.
 	Field string
-	// Message says what was found and what is expected.
-	Message string
+	// Expected and Found are the type that is expected, and the value that was found, in the words of JSON.
+	Expected, Found string
 }
+
+// Message says what is expected, and what was found.
+func (p Problem) Message() string { return "expected " + p.Expected + ", but found " + p.Found }
 
 // Unread is one field that is unknown or there twice.
 type Unread struct {
@@ -56,6 +60,18 @@ func (u Unread) Text() string { return u.Kind + " " + strconv.Quote(u.Field) + u
 // maxWrong bounds how many values of a wrong type are reported: the document is decoded once more after each.
 const maxWrong = 20
 
+// DecodeText is Decode for YAML or JSON. The error about a text that is neither may quote it.
+func DecodeText(text []byte, into any) (unknown []Unread, wrong []Problem, err error) {
+	if json.Valid(text) { // which costs less than YAML
+		return Decode(text, into)
+	}
+	document, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		return nil, nil, fmt.Errorf("expected YAML or JSON: %w", err)
+	}
+	return Decode(document, into)
+}
+
 // Decode reads JSON into a struct. It returns every unknown or duplicate field, and every value of a wrong type. Such a
 // value is read as the empty value of the expected type.
 func Decode(document []byte, into any) (unknown []Unread, wrong []Problem, err error) {
@@ -70,8 +86,7 @@ func Decode(document []byte, into any) (unknown []Unread, wrong []Problem, err e
 				return nil, wrong, nil
 			}
 			expected, empty := inJSON(wrongType.Type)
-			message := fmt.Sprintf("expected %s, but found %s", expected, withArticle(wrongType.Value))
-			wrong = append(wrong, Problem{Field: field, Message: message})
+			wrong = append(wrong, Problem{Field: field, Expected: expected, Found: withArticle(wrongType.Value)})
 			document = replaceAt(document, offset, empty)
 			continue
 		case err != nil && len(wrong) > 0:
