@@ -39,12 +39,14 @@ func Numbers(document []byte) (value any, err error) {
 type Problem struct {
 	// Field is the path of the field.
 	Field string
-	// Expected and Found are the type that is expected, and the value that was found, in the words of JSON.
-	Expected, Found string
+	// Expected is the type in the words of JSON.
+	Expected string
+	// Rest of the message names the found value.
+	Rest string
 }
 
 // Message says what is expected, and what was found.
-func (p Problem) Message() string { return "expected " + p.Expected + ", but found " + p.Found }
+func (p Problem) Message() string { return "expected " + p.Expected + p.Rest }
 
 // Unread is one field that is unknown or there twice.
 type Unread struct {
@@ -77,22 +79,18 @@ func DecodeText(text []byte, into any) (unknown []Unread, wrong []Problem, err e
 func Decode(document []byte, into any) (unknown []Unread, wrong []Problem, err error) {
 	for {
 		strictErrs, err := kjson.UnmarshalStrict(document, into)
-		var wrongType *json.UnmarshalTypeError
-		switch {
-		case errors.As(err, &wrongType):
-			field, offset := fieldAt(document, wrongType)
-			seen := slices.ContainsFunc(wrong, func(p Problem) bool { return p.Field == field })
-			if seen || len(wrong) == maxWrong {
+		if err != nil {
+			found, offset, empty, ok := locate(document, reflect.TypeOf(into), err)
+			seen := slices.ContainsFunc(wrong, func(p Problem) bool { return p.Field == found.Field })
+			switch {
+			case !ok && len(wrong) == 0:
+				return nil, nil, err
+			case !ok || seen || len(wrong) == maxWrong:
 				return nil, wrong, nil
 			}
-			expected, empty := inJSON(wrongType.Type)
-			wrong = append(wrong, Problem{Field: field, Expected: expected, Found: withArticle(wrongType.Value)})
+			wrong = append(wrong, found)
 			document = replaceAt(document, offset, empty)
 			continue
-		case err != nil && len(wrong) > 0:
-			return nil, wrong, nil
-		case err != nil:
-			return nil, nil, err
 		}
 		for _, strictErr := range strictErrs {
 			if wrong := kjson.FieldError(nil); errors.As(strictErr, &wrong) { // as all of them are
@@ -103,6 +101,77 @@ func Decode(document []byte, into any) (unknown []Unread, wrong []Problem, err e
 		}
 		return unknown, wrong, nil
 	}
+}
+
+// locate finds the value that an error of the decoder is about. offset is the end of the token before it, empty the
+// JSON for its place.
+func locate(document []byte, t reflect.Type, err error) (found Problem, offset int64, empty string, ok bool) {
+	var wrongType *json.UnmarshalTypeError
+	if !json.Valid(document) {
+		return Problem{}, 0, "", false
+	}
+	path, offset, refusal := refused(json.NewDecoder(bytes.NewReader(document)), t)
+	if refusal != nil { // a wrong type in it has an offset of its own
+		found, empty = Problem{Expected: "a valid value", Rest: ": " + refusal.Error()}, "null"
+		err, found.Field = refusal, strings.TrimPrefix(path, ".")
+	}
+	if errors.As(err, &wrongType) {
+		if refusal == nil {
+			found.Field, offset = fieldAt(document, wrongType)
+			_, empty = inJSON(wrongType.Type)
+		}
+		found.Expected, _ = inJSON(wrongType.Type)
+		found.Rest = ", but found " + withArticle(wrongType.Value)
+	}
+	return found, offset, empty, found.Expected != ""
+}
+
+// refused reads one value of a type. It returns the path, below it, of the first value refused by its own Go type, such
+// as a time in a text, and the end of the token before that value.
+func refused(decoder *json.Decoder, t reflect.Type) (path string, offset int64, refusal error) {
+	for t.Kind() == reflect.Pointer && !readsItself(t) {
+		t = t.Elem()
+	}
+	offset = decoder.InputOffset()
+	if readsItself(t) || readsText(t) {
+		var raw json.RawMessage
+		_ = decoder.Decode(&raw) // the document is valid
+		if raw[0] == '"' || readsItself(t) {
+			refusal = json.Unmarshal(raw, reflect.New(t).Interface())
+		}
+		return "", offset, refusal
+	}
+	token, _ := decoder.Token()
+	delim, composite := token.(json.Delim)
+	for i := 0; composite && decoder.More(); i++ {
+		step, below := "["+strconv.Itoa(i)+"]", ""
+		if delim == '{' {
+			token, _ := decoder.Token()
+			below = fmt.Sprint(token)
+			step = "." + below
+		}
+		if path, offset, err := refused(decoder, partOf(t, below)); err != nil {
+			return step + path, offset, err
+		}
+	}
+	if composite {
+		_, _ = decoder.Token() // the closing delimiter
+	}
+	return "", offset, nil
+}
+
+// partOf returns the type of a field or an entry; any for an unknown one.
+func partOf(t reflect.Type, name string) reflect.Type {
+	switch t.Kind() {
+	case reflect.Map, reflect.Slice, reflect.Array:
+		return t.Elem()
+	case reflect.Struct:
+		if field, ok := fieldsOf(t)[name]; ok {
+			return field
+		}
+	default:
+	}
+	return reflect.TypeFor[any]()
 }
 
 // fieldAt returns the path of a value of a wrong type, such as "manifests[2].policy", and the end of the token before
@@ -155,9 +224,13 @@ func replaceAt(document []byte, offset int64, value string) []byte {
 	return slices.Concat(document[:len(document)-len(rest)], []byte(value), rest[len(old):])
 }
 
+func readsText(t reflect.Type) bool {
+	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+}
+
 // inJSON names a Go type in the words of JSON, and returns the JSON of an empty value of it.
 func inJSON(t reflect.Type) (name, empty string) {
-	if reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+	if readsText(t) {
 		return "a text", `""`
 	}
 	switch t.Kind() {

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 )
 
@@ -15,6 +17,41 @@ func TestDecodeManyWrongTypes(t *testing.T) {
 	_, wrong, err := Decode([]byte("["+strings.Repeat("1,", 10000)+"1]"), &into)
 	if err != nil || len(wrong) != maxWrong {
 		t.Errorf("expected %d values of a wrong type, but found %d, and %v", maxWrong, len(wrong), err)
+	}
+}
+
+// A value that its own type refuses has its path, and hides no other problem.
+func TestDecodeRefused(t *testing.T) {
+	t.Parallel()
+	type window struct {
+		From  time.Time        `json:"from"`
+		Until *metav1.Duration `json:"until"`
+	}
+	var into struct {
+		Windows map[string][]window `json:"windows"`
+		Name    string              `json:"name"`
+	}
+	unknown, wrong, err := Decode([]byte(`{"nam":{"a":[]}, "windows": {"a": [{"until":"1h"}, `+
+		`{"from": "noon", "until": "5 minutes", "till":1}, {"until":5}]}, "name": 5}`), &into)
+	var found []string
+	for _, p := range wrong {
+		found = append(found, p.Field+": "+p.Message())
+	}
+	for _, u := range unknown {
+		found = append(found, u.Field)
+	}
+	for i, want := range []string{
+		"windows.a[1].from: expected a valid value: parsing time",
+		"windows.a[1].until: expected a valid value: time: unknown unit",
+		"windows.a[2].until: expected a text, but found a number",
+		"name: expected a text, but found a number", "nam", "windows.a[1].till",
+	} {
+		if i >= len(found) || !strings.HasPrefix(found[i], want) {
+			t.Errorf("expected %q, but found %q", want, found)
+		}
+	}
+	if err != nil || len(found) != 6 || into.Windows["a"][0].Until.Duration != time.Hour {
+		t.Errorf("found error %v, %q and %+v", err, found, into)
 	}
 }
 
