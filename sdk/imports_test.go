@@ -43,7 +43,10 @@ func TestDependencies(t *testing.T) {
 func TestNoProtocolInExportedSignatures(t *testing.T) {
 	t.Parallel()
 	protocol := regexp.MustCompile(`\b(deployerv1|handshake|grpc|goplugin|codes|durationpb)\.[A-Z]\w*`)
-	for _, pkg := range []string{".", "./hook", "./hook/continuousreconcile", "./sdktest", "./conformance"} {
+	for _, pkg := range []string{
+		".", "./hook", "./hook/continuousreconcile", "./sdktest", "./conformance",
+		"./clients", "./httperror", "./pluginconfig", "./providerconfig", "./redact", "./schema",
+	} {
 		for _, word := range run(t, "doc", "-all", pkg) {
 			if protocol.MatchString(word) {
 				t.Errorf("%s exports %s", pkg, word)

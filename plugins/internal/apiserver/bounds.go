@@ -7,8 +7,9 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"time"
+
+	"github.com/pergola-deploy/pergola/sdk/httperror"
 )
 
 const (
@@ -87,20 +88,13 @@ func causeOf(ctx context.Context, err error) error {
 	return err
 }
 
-// pauseOf returns the pause an answer asks for before the next request; zero for none.
+// pauseOf returns the pause an answer asks for before the next request; zero for none. Proxies send a time, which
+// client-go does not know.
 func pauseOf(res *http.Response) time.Duration {
 	if res.StatusCode != http.StatusTooManyRequests && res.StatusCode < http.StatusInternalServerError {
 		return 0
 	}
-	header := res.Header.Get("Retry-After")
-	if until, err := http.ParseTime(header); err == nil { // proxies send it; client-go does not know it, and does not wait
-		return max(0, time.Until(until).Round(time.Second))
-	}
-	seconds, err := strconv.ParseInt(header, 10, 32)
-	if err != nil || seconds < 0 { // client-go does not wait either
-		return 0
-	}
-	return time.Duration(seconds) * time.Second
+	return httperror.RetryAfter(res)
 }
 
 // boundedBody is the body of an answer.

@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/httperror"
 )
 
 // Kind is the kind of an error. It decides whether a retry can help.
@@ -84,27 +83,15 @@ func Explain(err error) *Error {
 // beyond the connection is replaced: it quotes the server's answer, and this must not get into the status of a deploy
 // item, because its author may have no access to the server.
 func connectionError(err error) error {
-	var request *url.Error
-	if errors.As(err, &request) {
-		err = request.Err
-	}
-	var (
-		found       *Error
-		network     net.Error
-		certificate *tls.CertificateVerificationError
-	)
-	switch {
-	case errors.As(err, &found):
+	var certificate *tls.CertificateVerificationError
+	if found, ok := errors.AsType[*Error](err); ok {
 		return found
-	case errors.As(err, &certificate):
+	}
+	if errors.As(err, &certificate) {
 		return fmt.Errorf("the certificate of the server is not trusted: %w; add its private authority to the "+
 			"credentials for its address (customCAData), or, for a registry, have the operator add it", certificate.Err)
-	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
-		errors.Is(err, http.ErrSchemeMismatch):
-		return err
-	default:
-		return errors.New("invalid HTTP response")
 	}
+	return httperror.Cause(err)
 }
 
 // Body reads from a source and turns its errors into an *Error.

@@ -15,22 +15,23 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/httperror"
 )
 
 // Reasons of errors.
 const (
 	// ReasonUnauthorized: the target does not know the credentials.
-	ReasonUnauthorized = "TargetUnauthorized"
+	ReasonUnauthorized = httperror.ReasonUnauthorized
 	// ReasonUnreachable: there was no answer from the target.
-	ReasonUnreachable = "TargetUnreachable"
+	ReasonUnreachable = httperror.ReasonUnreachable
 	// ReasonBusy: the target asks for a pause.
-	ReasonBusy = "TargetBusy"
+	ReasonBusy = httperror.ReasonBusy
 	// ReasonRejected: the target has found the object wrong.
 	ReasonRejected = "ObjectRejected"
 	// ReasonUnknownKind: the target does not serve the kind of the object.
 	ReasonUnknownKind = "UnknownKind"
 	// ReasonTarget: any other error of the target.
-	ReasonTarget = "TargetError"
+	ReasonTarget = httperror.ReasonTarget
 )
 
 // Explain returns err as an *sdk.Error for the target with the given host; nil for nil.
