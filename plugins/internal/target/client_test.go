@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	clocktesting "k8s.io/utils/clock/testing"
 )
 
 // apiServer answers discovery requests. A group version without resources fails.
@@ -191,37 +190,12 @@ func TestFailedDiscovery(t *testing.T) {
 
 func TestCache(t *testing.T) {
 	t.Parallel()
-	clock := clocktesting.NewFakeClock(time.Now())
-	cache := NewCache("test", WithClock(clock))
-	get := func(server string) *Client { return mustGet(t, cache, server) }
-	first := get("https://one:6443")
-	if first.Host != "one:6443" {
-		t.Errorf("expected the host, but found %q", first.Host)
+	cache := NewCache("test")
+	first := mustGet(t, cache, "https://one:6443")
+	if first.Host != "one:6443" || mustGet(t, cache, "https://one:6443") != first {
+		t.Errorf("expected a client that is kept, of the host, but found %q", first.Host)
 	}
-	for _, c := range []struct {
-		reason string
-		after  time.Duration
-		server string
-		same   bool
-	}{
-		{"the same content", 9 * time.Minute, "one", true},
-		{"other content", 0, "two", false},
-		{"a client that is used every nine minutes", 9 * time.Minute, "one", true},
-		{"an unused client", 11 * time.Minute, "one", false},
-	} {
-		clock.Step(c.after)
-		if same := get("https://"+c.server+":6443") == first; same != c.same {
-			t.Errorf("%s: expected the same client: %t, but found %t", c.reason, c.same, same)
-		}
-	}
-	if len(cache.entries) != 1 {
-		t.Errorf("expected unused clients to be dropped, but found %d", len(cache.entries))
-	}
-	for i := range maxClients + 10 {
-		clock.Step(time.Millisecond)
-		get(fmt.Sprintf("https://many-%d:6443", i))
-	}
-	if len(cache.entries) != maxClients {
-		t.Errorf("expected %d clients, but found %d", maxClients, len(cache.entries))
+	if mustGet(t, cache, "https://two:6443") == first {
+		t.Error("expected another client for another kubeconfig")
 	}
 }
