@@ -64,6 +64,12 @@ func readsItself(t reflect.Type) bool {
 	return t.Implements(unmarshaler) || reflect.PointerTo(t).Implements(unmarshaler)
 }
 
+// HasField reports whether a struct has a field with a name in JSON.
+func HasField(t reflect.Type, name string) bool {
+	_, ok := fieldsOf(t)[name]
+	return ok
+}
+
 // fieldsOf returns the types of the fields of a struct by their names in JSON.
 func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	fields, own := map[string]reflect.Type{}, map[string]reflect.Type{}

@@ -9,11 +9,12 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/internal/export"
-	"github.com/pergola-deploy/pergola/plugins/internal/providerconfig"
+	"github.com/pergola-deploy/pergola/plugins/internal/objectconfig"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+	"github.com/pergola-deploy/pergola/sdk/providerconfig"
 )
 
 // Schema is the JSON schema of the provider configuration. `make generate` writes it.
@@ -40,7 +41,7 @@ type Config struct {
 	// TakeOwnership permits the takeover of another deploy item's release.
 	TakeOwnership bool
 	// Objects has the shared fields. UpdateStrategy and DeletionDuringUpdate are for objects without a release.
-	providerconfig.Objects
+	objectconfig.Objects
 
 	// Exports are values from objects, ValueExports those from the chart's values. Each key is there once.
 	Exports      []export.Value
@@ -58,6 +59,7 @@ var format = providerconfig.Format[v1alpha1.ProviderConfiguration, Config]{
 	Versions: []providerconfig.Version[v1alpha1.ProviderConfiguration]{
 		providerconfig.Newest[v1alpha1.ProviderConfiguration](v1alpha1.GroupVersion.String()),
 	},
+	Rewrite:  objectconfig.RewriteExports,
 	Validate: validate,
 }
 

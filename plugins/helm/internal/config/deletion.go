@@ -6,10 +6,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
-	"github.com/pergola-deploy/pergola/plugins/internal/providerconfig"
+	"github.com/pergola-deploy/pergola/plugins/internal/objectconfig"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/providerconfig"
 )
 
 // Deletion is the part of a provider configuration about the end of its deploy item.
@@ -28,7 +29,7 @@ type Deletion struct {
 // elsewhere nor a missing configuration must prevent a deletion. A mistake in these fields does; otherwise too much
 // would be deleted, or in the wrong way. With strict an unknown field of the deletion groups is a mistake, too.
 func ReadDeletion(req *sdk.Request, strict bool) (*Deletion, error) {
-	groups, err := providerconfig.ReadDeletionGroups(req, strict)
+	groups, err := objectconfig.ReadDeletionGroups(req, strict)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
-	"github.com/pergola-deploy/pergola/plugins/internal/providerconfig"
+	"github.com/pergola-deploy/pergola/plugins/internal/objectconfig"
 )
 
 // validate returns the Config of a provider configuration, or all mistakes in it.
@@ -30,13 +30,13 @@ func validate(d *document) (*Config, field.ErrorList) {
 	c.Values, p = canonicalValues(from.Values, field.NewPath("values"))
 	problems = append(problems, p...)
 	problems = append(problems, c.setOptions(from.HelmDeploymentConfig, operationsOf(d.Written))...)
-	c.Objects, p = providerconfig.Shared{
+	c.Objects, p = objectconfig.Shared{
 		UpdateStrategy: from.UpdateStrategy, IgnoreDifferences: from.IgnoreDifferences,
 		ReadinessChecks: from.ReadinessChecks, ContinuousReconcile: from.ContinuousReconcile,
 		DeletionGroups: from.DeletionGroups, DeletionGroupsDuringUpdate: from.DeletionGroupsDuringUpdate,
 	}.Parse()
 	problems = append(problems, p...)
-	problems = append(problems, c.setExports(from, d.Exports)...)
+	problems = append(problems, c.setExports(from, d.At(objectconfig.ExportsPath))...)
 	if len(problems) == 0 {
 		c.Ignored = c.ignored(from)
 	}

@@ -9,12 +9,13 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/export"
-	"github.com/pergola-deploy/pergola/plugins/internal/providerconfig"
+	"github.com/pergola-deploy/pergola/plugins/internal/objectconfig"
 	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
+	"github.com/pergola-deploy/pergola/sdk/providerconfig"
 )
 
 // Schema is the JSON schema of the provider configuration, in all its versions. `make generate` writes it.
@@ -24,7 +25,7 @@ var Schema []byte
 
 // Config is a valid provider configuration.
 type Config struct {
-	providerconfig.Objects
+	objectconfig.Objects
 
 	Manifests []desired.Manifest
 	Exports   []export.Value
@@ -40,6 +41,7 @@ var format = providerconfig.Format[v1alpha2.ProviderConfiguration, Config]{
 		providerconfig.Newest[v1alpha2.ProviderConfiguration](v1alpha2.GroupVersion.String()),
 		providerconfig.Older(v1alpha1.GroupVersion.String(), (*v1alpha1.ProviderConfiguration).ToV1alpha2),
 	},
+	Rewrite:  objectconfig.RewriteExports,
 	Validate: validate,
 }
 
@@ -61,7 +63,7 @@ func ScheduleOf(item *landscaper.DeployItem) (*managedresource.ContinuousReconci
 
 func validate(d *document) (*Config, field.ErrorList) {
 	from, c := d.Config, &Config{Unknown: d.Unknown}
-	shared, problems := providerconfig.Shared{
+	shared, problems := objectconfig.Shared{
 		UpdateStrategy: from.UpdateStrategy, IgnoreDifferences: from.IgnoreDifferences,
 		ReadinessChecks: from.ReadinessChecks, ContinuousReconcile: from.ContinuousReconcile,
 		DeletionGroups: from.DeletionGroups, DeletionGroupsDuringUpdate: from.DeletionGroupsDuringUpdate,
@@ -73,6 +75,6 @@ func validate(d *document) (*Config, field.ErrorList) {
 		manifests[n].Ignored = c.IgnoreDifferences.For(m.Object.GetKind(), m.Object.GetName())
 	}
 	c.Manifests = manifests
-	c.Exports, p = export.Parse(from.Exports, d.Exports)
+	c.Exports, p = export.Parse(from.Exports, d.At(objectconfig.ExportsPath))
 	return c, append(problems, p...)
 }

@@ -1,16 +1,15 @@
-package providerconfig
+// Package objectconfig has what the provider configurations of the deployers of objects share: fields, deletion groups,
+// and the two forms of exports.
+package objectconfig
 
 import (
-	"errors"
-	"slices"
-
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
-	"github.com/pergola-deploy/pergola/sdk/hook/continuousreconcile"
+	"github.com/pergola-deploy/pergola/sdk/providerconfig"
 )
 
 // Shared are the shared fields of the deployers of objects, as they are written. Exports are not among them: some
@@ -36,13 +35,14 @@ type Objects struct {
 // Parse returns the content of the fields, or all mistakes in them.
 func (s Shared) Parse() (Objects, field.ErrorList) {
 	c := Objects{UpdateStrategy: s.UpdateStrategy}
-	problems := ValidateChoice(s.UpdateStrategy, managedresource.UpdateStrategies(), field.NewPath("updateStrategy"))
+	problems := providerconfig.ValidateChoice(
+		s.UpdateStrategy, managedresource.UpdateStrategies(), field.NewPath("updateStrategy"))
 	var p field.ErrorList
 	c.IgnoreDifferences, p = ignore.ParseRules(s.IgnoreDifferences, field.NewPath("ignoreDifferences"))
 	problems = append(problems, p...)
 	c.Checks, p = readiness.ParseChecks(s.ReadinessChecks, field.NewPath("readinessChecks"))
 	problems = append(problems, p...)
-	problems = append(problems, ValidateSchedule(s.ContinuousReconcile)...)
+	problems = append(problems, providerconfig.ValidateSchedule(s.ContinuousReconcile)...)
 	// The deletion of the item reads these groups again; here a mistake in them is reported while there is time to
 	// correct it.
 	_, p = prune.ParseGroups(s.DeletionGroups, field.NewPath("deletionGroups"))
@@ -50,30 +50,4 @@ func (s Shared) Parse() (Objects, field.ErrorList) {
 	c.DeletionDuringUpdate, p = prune.ParseGroups(
 		s.DeletionGroupsDuringUpdate, field.NewPath("deletionGroupsDuringUpdate"))
 	return c, append(problems, p...)
-}
-
-// ValidateChoice reports a text other than the choices. An empty one stands for the default.
-func ValidateChoice[T ~string](found T, choice []T, path *field.Path) field.ErrorList {
-	if found == "" || slices.Contains(choice, found) {
-		return nil
-	}
-	return field.ErrorList{field.NotSupported(path, found, choice)}
-}
-
-// ValidateSchedule reports the problems of the field continuousReconcile; nil for none.
-func ValidateSchedule(schedule *managedresource.ContinuousReconcile) field.ErrorList {
-	if schedule == nil {
-		return nil
-	}
-	path := field.NewPath("continuousReconcile")
-	_, err := continuousreconcile.Parse(schedule.Every, schedule.Cron)
-	var wrong *continuousreconcile.FieldError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &wrong) && wrong.Field != "":
-		return field.ErrorList{field.Invalid(path.Child(wrong.Field), wrong.Value, wrong.Detail)}
-	default:
-		return field.ErrorList{field.Invalid(path, field.OmitValueType{}, err.Error())}
-	}
 }

@@ -1,4 +1,4 @@
-package providerconfig
+package objectconfig
 
 import (
 	"encoding/json"
@@ -12,7 +12,11 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+	"github.com/pergola-deploy/pergola/sdk/providerconfig"
 )
+
+// whole is the field of all of a provider configuration.
+const whole = "spec.config"
 
 // ReadDeletionGroups returns the steps of an item's deletion from the field deletionGroups of its provider
 // configuration. A mistake in another field must not prevent a deletion, and is ignored. A mistake in the groups is
@@ -24,11 +28,12 @@ func ReadDeletionGroups(req *sdk.Request, strict bool) (prune.Groups, error) {
 		err = errors.Join(unknown...)
 	}
 	if err != nil {
-		return prune.Groups{}, sdk.ConfigurationError(ReasonInvalid, "%s: deletionGroups: %w", whole, err)
+		return prune.Groups{}, sdk.ConfigurationError(providerconfig.ReasonInvalid, "%s: deletionGroups: %w", whole, err)
 	}
 	groups, problems := prune.ParseGroups(document, field.NewPath("deletionGroups"))
 	if len(problems) > 0 {
-		return prune.Groups{}, sdk.ConfigurationError(ReasonInvalid, "%s: %s", whole, Describe(problems))
+		return prune.Groups{}, sdk.ConfigurationError(providerconfig.ReasonInvalid,
+			"%s: %s", whole, providerconfig.Describe(problems))
 	}
 	return groups, nil
 }

@@ -1,10 +1,13 @@
-// Package providerconfig reads the provider configurations of deploy items for all deployers: their versions and forms,
-// unknown fields, values of a wrong type, and the shared fields. A deployer's own package adds its own fields.
+// Package providerconfig reads the provider configurations of deploy items in one or more versions, and reports all
+// problems of one at once, each with the path of its field: unknown fields with a hint, values of a wrong type, and the
+// findings of the deployer's own validation.
 package providerconfig
 
 import (
 	"errors"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,6 +18,7 @@ import (
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 	"github.com/pergola-deploy/pergola/sdk/hook/continuousreconcile"
+	"github.com/pergola-deploy/pergola/sdk/internal/document"
 )
 
 // ReasonInvalid is the reason of the error about an invalid provider configuration. It is Landscaper's.
@@ -23,18 +27,24 @@ const ReasonInvalid = "ValidateProviderConfiguration"
 // Format describes the provider configurations of a deployer: documents D and their contents C.
 type Format[D, C any] struct {
 	Kind string
-	// Versions are the accepted ones, the newest first. Only the newest one has schedules. A document without apiVersion
-	// and kind is read as the newest one, so that all its mistakes are reported.
+	// Versions are the accepted ones, the newest first. A document without apiVersion and kind is read as the newest one,
+	// so that all its mistakes are reported.
 	Versions []Version[D]
 	// Undecodable returns the values which are too costly for the decoder; nil if there are no such values.
 	Undecodable func(document []byte) []sdk.Problem
-	// Validate returns the content of a document, or all mistakes in its readable part.
+	// Rewrite brings a document with another written form into that of its Go type. written returns the path of a field
+	// as it is written. Nil for documents with one form.
+	Rewrite func(document []byte) (rewritten []byte, written func(path string) string)
+	// Validate returns the content of a document, or all mistakes in its readable part. Mistakes caused by a value of a
+	// wrong type need no care: they are left out.
 	Validate func(*Document[D]) (*C, field.ErrorList)
 }
 
 // Version is a version of provider configurations.
 type Version[D any] struct {
 	apiVersion string
+	// scheduled: its documents have the field continuousReconcile.
+	scheduled bool
 	// empty returns an empty document of the version, and a function for its form in the newest version.
 	empty func() (into any, newest func() *D)
 }
@@ -44,12 +54,15 @@ func Newest[D any](apiVersion string) Version[D] {
 	return Older(apiVersion, func(document *D) *D { return document })
 }
 
-// Older returns a version with the documents O.
+// Older returns a version with the documents O. convert returns the form of one in the newest version.
 func Older[O, D any](apiVersion string, convert func(*O) *D) Version[D] {
-	return Version[D]{apiVersion: apiVersion, empty: func() (any, func() *D) {
-		document := new(O)
-		return document, func() *D { return convert(document) }
-	}}
+	return Version[D]{
+		apiVersion: apiVersion, scheduled: document.HasField(reflect.TypeFor[O](), scheduleField),
+		empty: func() (any, func() *D) {
+			document := new(O)
+			return document, func() *D { return convert(document) }
+		},
+	}
 }
 
 // Document is a decoded provider configuration.
@@ -59,14 +72,18 @@ type Document[D any] struct {
 	// APIVersion is the version of the written document, and Written its JSON.
 	APIVersion string
 	Written    []byte
-	// Exports is the place of the list of exports in the written document.
-	Exports *field.Path
-
 	// Unknown are the ignored fields, as texts for users.
 	Unknown []string
 
 	misread  misread
 	problems field.ErrorList
+	written  func(path string) string
+}
+
+// At returns the path of a field in the written document, for a Format with Rewrite.
+func (d *Document[D]) At(path string) *field.Path {
+	names := strings.Split(d.written(path), ".")
+	return field.NewPath(names[0], names[1:]...)
 }
 
 // Read returns the content of the provider configuration of a deploy item. With strict, an unknown field is an error.
@@ -97,11 +114,13 @@ func (f Format[D, C]) Problems(config []byte, strict bool) ([]sdk.Problem, error
 }
 
 // ScheduleOf returns the schedule of an item, without a look at the rest of its provider configuration; nil for none.
-// An invalid schedule is an error and counts as none: the job has already failed with it.
+// A version has schedules if its documents have the field continuousReconcile. An invalid schedule is an error and
+// counts as none: the job has already failed with it. It is for continuousreconcile.FromSpec.
 func (f Format[D, C]) ScheduleOf(item *landscaper.DeployItem) (*managedresource.ContinuousReconcile, error) {
 	apiVersion, kind := requestWith(item.Spec.Config).ConfigGroupVersionKind()
-	if apiVersion != f.Versions[0].apiVersion || kind != f.Kind {
-		return nil, nil //nolint:nilnil // no schedule: an older version has none, and the job has failed with others
+	i := f.indexOf(apiVersion)
+	if i < 0 || kind != f.Kind || !f.Versions[i].scheduled {
+		return nil, nil //nolint:nilnil // no schedule: the version has none, or the job has failed
 	}
 	schedule, err := continuousreconcile.ReadSpec(item)
 	if err != nil || schedule == nil {
@@ -116,8 +135,7 @@ func (f Format[D, C]) decode(config *runtime.RawExtension, strict bool) (*Docume
 	if err != nil {
 		return nil, err
 	}
-	d := &Document[D]{APIVersion: version.apiVersion, Exports: field.NewPath("exports", "exports")}
-	listed := false
+	d := &Document[D]{APIVersion: version.apiVersion, written: func(path string) string { return path }}
 	if config != nil {
 		d.Written = config.Raw
 		if f.Undecodable != nil {
@@ -125,17 +143,21 @@ func (f Format[D, C]) decode(config *runtime.RawExtension, strict bool) (*Docume
 				return nil, err
 			}
 		}
-		config = &runtime.RawExtension{}
-		config.Raw, listed = wrapExports(d.Written)
+		if f.Rewrite != nil {
+			config = &runtime.RawExtension{}
+			config.Raw, d.written = f.Rewrite(d.Written)
+		}
 	}
 	into, newest := version.empty()
 	unknown, wrong, err := requestWith(config).DecodeConfigPartly(into)
 	if err != nil {
 		return nil, err
 	}
-	if listed {
-		d.Exports = field.NewPath("exports")
-		unwrapExports(unknown, wrong)
+	for i, text := range unknown {
+		unknown[i] = withPath(text, d.written)
+	}
+	for i, p := range wrong {
+		wrong[i].Field = d.written(p.Field)
 	}
 	d.Config, d.misread = newest(), misread{wrong: wrong}
 	if strict {
@@ -145,6 +167,17 @@ func (f Format[D, C]) decode(config *runtime.RawExtension, strict bool) (*Docume
 	}
 	d.problems = f.checkKind(into)
 	return d, nil
+}
+
+// withPath replaces the path in a text about an unknown field.
+func withPath(text string, written func(path string) string) string {
+	before, rest, _ := strings.Cut(text, `"`)
+	quoted, err := strconv.QuotedPrefix(`"` + rest)
+	if err != nil {
+		return text
+	}
+	path, _ := strconv.Unquote(quoted)
+	return before + strconv.Quote(written(path)) + rest[len(quoted)-1:]
 }
 
 func requestWith(config *runtime.RawExtension) *sdk.Request {
@@ -159,13 +192,18 @@ func (f Format[D, C]) versionOf(config *runtime.RawExtension) (Version[D], error
 	if apiVersion == "" && kind == "" {
 		return f.Versions[0], nil
 	}
-	i := slices.IndexFunc(f.Versions, func(v Version[D]) bool { return v.apiVersion == apiVersion })
+	i := f.indexOf(apiVersion)
 	if i < 0 || kind != f.Kind {
 		return Version[D]{}, sdk.ConfigurationError(sdk.ReasonConfigInvalid,
 			"%s: expected kind %s of apiVersion %s, but found kind %q of apiVersion %q",
 			whole, f.Kind, f.apiVersions(), kind, apiVersion)
 	}
 	return f.Versions[i], nil
+}
+
+// indexOf returns the index of a version; negative for an unknown one.
+func (f Format[D, C]) indexOf(apiVersion string) int {
+	return slices.IndexFunc(f.Versions, func(v Version[D]) bool { return v.apiVersion == apiVersion })
 }
 
 func (f Format[D, C]) apiVersions() string {

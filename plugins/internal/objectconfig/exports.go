@@ -1,13 +1,23 @@
-package providerconfig
+package objectconfig
 
 import (
 	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
-
-	"github.com/pergola-deploy/pergola/sdk"
 )
+
+// RewriteExports is the Rewrite of a providerconfig.Format: exports may be a list, or a map with it.
+func RewriteExports(document []byte) (rewritten []byte, writtenPath func(string) string) {
+	rewritten, listed := wrapExports(document)
+	if listed {
+		return rewritten, written
+	}
+	return rewritten, func(path string) string { return path }
+}
+
+// ExportsPath is the path of the list of exports in a rewritten document.
+const ExportsPath = "exports.exports"
 
 // wrapExports returns a document with exports in their newer form, a map with a list, and reports whether they were
 // written in the older form, as the list. The strict decoder has one form for both then.
@@ -31,15 +41,10 @@ func wrapExports(document []byte) (wrapped []byte, listed bool) {
 	return document, false
 }
 
-// unwrapExports replaces the paths of a wrapped document by those of the written one.
-func unwrapExports(unknown []string, wrong []sdk.Problem) {
-	const wrapped, written = "exports.exports", "exports"
-	for i, text := range unknown {
-		unknown[i] = strings.Replace(text, `"`+wrapped+"[", `"`+written+"[", 1)
+// written is the path in a document with a list for a path in the wrapped one.
+func written(path string) string {
+	if rest, ok := strings.CutPrefix(path, ExportsPath); ok {
+		return "exports" + rest
 	}
-	for i, p := range wrong {
-		if rest, ok := strings.CutPrefix(p.Field, wrapped); ok {
-			wrong[i].Field = written + rest
-		}
-	}
+	return path
 }

@@ -1,4 +1,4 @@
-package providerconfig_test
+package objectconfig_test
 
 import (
 	"slices"
@@ -11,10 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/export"
-	"github.com/pergola-deploy/pergola/plugins/internal/providerconfig"
+	"github.com/pergola-deploy/pergola/plugins/internal/objectconfig"
 	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+	"github.com/pergola-deploy/pergola/sdk/providerconfig"
 	"github.com/pergola-deploy/pergola/test/configtest"
 )
 
@@ -39,7 +40,7 @@ type older struct {
 }
 
 type content struct {
-	providerconfig.Objects
+	objectconfig.Objects
 
 	title   string
 	exports []export.Value
@@ -58,13 +59,14 @@ var format = providerconfig.Format[configuration, content]{
 		}
 		return nil
 	},
+	Rewrite: objectconfig.RewriteExports,
 	Validate: func(d *providerconfig.Document[configuration]) (*content, field.ErrorList) {
-		objects, problems := providerconfig.Shared{
+		objects, problems := objectconfig.Shared{
 			UpdateStrategy: d.Config.UpdateStrategy, IgnoreDifferences: d.Config.IgnoreDifferences,
 			ReadinessChecks: d.Config.ReadinessChecks, ContinuousReconcile: d.Config.ContinuousReconcile,
 			DeletionGroups: d.Config.DeletionGroups, DeletionGroupsDuringUpdate: d.Config.DeletionGroupsDuringUpdate,
 		}.Parse()
-		exports, p := export.Parse(d.Config.Exports, d.Exports)
+		exports, p := export.Parse(d.Config.Exports, d.At(objectconfig.ExportsPath))
 		if d.Config.Title == "" {
 			p = append(p, field.Required(field.NewPath("title"), ""))
 		}
@@ -177,7 +179,7 @@ func TestReadDeletionGroups(t *testing.T) {
 		{`{"deletionGroups":[{}]}`, false, "spec.config: deletionGroups[0]: Required"},
 		{`{"deletionGroups":5}`, false, "spec.config: deletionGroups: "},
 	} {
-		_, err := providerconfig.ReadDeletionGroups(&sdk.Request{DeployItem: itemWith([]byte(tc.config))}, tc.strict)
+		_, err := objectconfig.ReadDeletionGroups(&sdk.Request{DeployItem: itemWith([]byte(tc.config))}, tc.strict)
 		if (err != nil) != (tc.want != "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: expected %q, but found %v", tc.config, tc.want, err)
 		}

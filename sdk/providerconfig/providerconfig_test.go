@@ -1,0 +1,73 @@
+package providerconfig_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+	"github.com/pergola-deploy/pergola/sdk/providerconfig"
+)
+
+// scheduled has a schedule, unscheduled has none.
+type scheduled struct {
+	Name                string                               `json:"name"`
+	ContinuousReconcile *managedresource.ContinuousReconcile `json:"continuousReconcile"`
+}
+
+type unscheduled struct {
+	Name string `json:"name"`
+}
+
+// A version has schedules if its documents have the field, whatever its age.
+func TestScheduleOfVersions(t *testing.T) {
+	t.Parallel()
+	format := providerconfig.Format[unscheduled, unscheduled]{
+		Kind: "A",
+		Versions: []providerconfig.Version[unscheduled]{
+			providerconfig.Newest[unscheduled]("example.org/v2"),
+			providerconfig.Older("example.org/v1", func(o *scheduled) *unscheduled { return &unscheduled{Name: o.Name} }),
+		},
+	}
+	for version, want := range map[string]bool{"v2": false, "v1": true, "v0": false} {
+		config := `{"apiVersion":"example.org/` + version + `","kind":"A","continuousReconcile":{"every":"1h"}}`
+		schedule, err := format.ScheduleOf(requestOf(config).DeployItem)
+		if (schedule != nil) != want || err != nil {
+			t.Errorf("%s: expected a schedule: %t, but found %v and %v", version, want, schedule, err)
+		}
+	}
+}
+
+// listed has a list that may also be written as a single entry.
+type listed struct {
+	Entries []unscheduled `json:"entries"`
+}
+
+// A document with another form has its problems at the paths that are written.
+func TestRewrite(t *testing.T) {
+	t.Parallel()
+	format := providerconfig.Format[listed, listed]{
+		Kind:     "A",
+		Versions: []providerconfig.Version[listed]{providerconfig.Newest[listed]("example.org/v1")},
+		Rewrite: func(document []byte) (rewritten []byte, written func(path string) string) {
+			text := strings.TrimSuffix(strings.Replace(string(document), `"entries":`, `"entries":[`, 1), "}") + "]}"
+			return []byte(text), func(path string) string { return strings.Replace(path, "entries[0]", "entries", 1) }
+		},
+		Validate: func(d *providerconfig.Document[listed]) (*listed, field.ErrorList) {
+			return d.Config, field.ErrorList{field.Required(d.At("entries[0].text"), "")}
+		},
+	}
+	_, err := format.Read(requestOf(`{"entries":{"name":5,"nam":"a"}}`), true)
+	if err == nil {
+		t.Fatal("expected problems")
+	}
+	want := []string{
+		"spec.config: entries.name: expected a text, but found a number", "entries.text: Required value",
+		`unknown field "entries.nam"`, "did you mean name?",
+	}
+	if diff := cmp.Diff(want, strings.Split(err.Error(), "; ")); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
