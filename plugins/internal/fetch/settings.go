@@ -8,14 +8,14 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/settingsfile"
+	"github.com/pergola-deploy/pergola/sdk/pluginconfig"
 )
 
 // hosts are the names of registries: with a port or without, and neither a scheme nor a path.
 var hosts = regexp.MustCompile(`^(\[[0-9a-f:.]+\]|[a-z0-9]([-a-z0-9._]*[a-z0-9])?)(:[0-9]{1,5})?$`)
 
 // CheckRegistries adds the mistakes in registries of a configuration document to its problems.
-func CheckRegistries(p *settingsfile.Problems, field string, registries []Registry) {
+func CheckRegistries(p *pluginconfig.Problems, field string, registries []Registry) {
 	for i, r := range registries {
 		at := fmt.Sprintf("%s[%d]", field, i)
 		switch {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	_ "embed" // for SettingsSchema
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -14,8 +15,8 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/pod"
 	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
-	"github.com/pergola-deploy/pergola/plugins/internal/settingsfile"
 	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/pluginconfig"
 )
 
 const (
@@ -56,7 +57,7 @@ type Settings struct {
 	// Debug has the settings for the search for errors.
 	Debug Debug `json:"debug,omitempty"`
 	// ImagePullPatience is the time for failing pulls of an image before the job fails. Defaults to 1m.
-	ImagePullPatience settingsfile.Duration `json:"imagePullPatience,omitempty"`
+	ImagePullPatience pluginconfig.Duration `json:"imagePullPatience,omitempty"`
 	// Limits bounds the results of a container.
 	Limits Limits `json:"limits,omitempty"`
 	// GarbageCollection removes the objects of deleted items.
@@ -72,9 +73,9 @@ type Debug struct {
 // Limits bounds the results of a container.
 type Limits struct {
 	// State is the greatest size of the packed state. Defaults to 10Mi.
-	State settingsfile.Amount `json:"state,omitempty"`
+	State pluginconfig.Amount `json:"state,omitempty"`
 	// Exports is the greatest size of the file with the exports. Defaults to 512Ki.
-	Exports settingsfile.Amount `json:"exports,omitempty"`
+	Exports pluginconfig.Amount `json:"exports,omitempty"`
 }
 
 // GarbageCollection removes the objects of deleted items.
@@ -87,15 +88,15 @@ type GarbageCollection struct {
 func DefaultSettings() Settings {
 	return Settings{
 		TypeMeta: metav1.TypeMeta{APIVersion: settingsAPIVersion, Kind: settingsKind},
-		Strict:   true, ImagePullPatience: settingsfile.DurationOf("1m"),
-		Limits: Limits{State: settingsfile.AmountOf("10Mi"), Exports: settingsfile.AmountOf("512Ki")},
+		Strict:   true, ImagePullPatience: pluginconfig.DurationOf("1m"),
+		Limits: Limits{State: pluginconfig.AmountOf("10Mi"), Exports: pluginconfig.AmountOf("512Ki")},
 	}
 }
 
 // LoadSettings reads a document, YAML or JSON, strictly; empty for defaults. It returns all problems at once.
 func LoadSettings(document []byte) (Settings, []sdk.Problem) {
 	s := DefaultSettings()
-	problems := settingsfile.Load(document, &s, &s.TypeMeta, s.check)
+	problems := pluginconfig.Load(document, &s, &s.TypeMeta, s.check)
 	s.WaitContainer.Image = cmp.Or(s.WaitContainer.Image, s.InitContainer.Image)
 	if string(s.PodTemplate) == "null" {
 		s.PodTemplate = nil
@@ -103,8 +104,8 @@ func LoadSettings(document []byte) (Settings, []sdk.Problem) {
 	return s, problems
 }
 
-func (s *Settings) check(p *settingsfile.Problems) {
-	amount := settingsfile.AmountOf
+func (s *Settings) check(p *pluginconfig.Problems) {
+	amount := pluginconfig.AmountOf
 	p.Duration("imagePullPatience", s.ImagePullPatience, 0, time.Hour)
 	// The most is more than any sensible state in Secrets.
 	p.Amount("limits.state", s.Limits.State, amount("1Ki"), amount("100Mi"))
@@ -128,14 +129,14 @@ func (s *Settings) check(p *settingsfile.Problems) {
 	fetch.CheckRegistries(p, "registries", s.Registries)
 }
 
-func checkPullPolicy(p *settingsfile.Problems, field string, policy corev1.PullPolicy) {
+func checkPullPolicy(p *pluginconfig.Problems, field string, policy corev1.PullPolicy) {
 	if !slices.Contains([]corev1.PullPolicy{"", corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever}, policy) {
 		p.Add(field+".imagePullPolicy", "expected one of Always, IfNotPresent and Never, but found %q", policy)
 	}
 }
 
 // checkTemplate decodes a podTemplate with the types of Kubernetes.
-func checkTemplate(p *settingsfile.Problems, template json.RawMessage) {
+func checkTemplate(p *pluginconfig.Problems, template json.RawMessage) {
 	if len(template) == 0 || string(template) == "null" {
 		return
 	}
@@ -146,8 +147,9 @@ func checkTemplate(p *settingsfile.Problems, template json.RawMessage) {
 		} `json:"metadata,omitempty"`
 		Spec corev1.PodSpec `json:"spec,omitempty"`
 	}
-	problems := settingsfile.Check(template, &document, func(p *settingsfile.Problems) {
-		if _, err := (pod.Identity{}).Pod(&pod.Template{Overlay: template}); err != nil {
+	problems := pluginconfig.Check(template, &document, func(p *pluginconfig.Problems) {
+		_, err := (pod.Identity{}).Pod(&pod.Template{Overlay: template})
+		if err != nil && !errors.As(err, new(*json.UnmarshalTypeError)) { // the decoder has reported it
 			p.Add("", "%v", err)
 		}
 	})

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/pod"
-	"github.com/pergola-deploy/pergola/plugins/internal/settingsfile"
+	"github.com/pergola-deploy/pergola/sdk/pluginconfig"
 	"github.com/pergola-deploy/pergola/test/configtest"
 )
 
@@ -42,9 +42,9 @@ func TestLoadSettings(t *testing.T) {
 		head + "podTemplate:\nresources:\nserviceAccounts:\nlimits:\nimagePullPatience:\n": func(*Settings) {},
 		head + "strict: false\nimagePullPatience: 1m30s\nlimits: {state: 1M, exports: 1.5Ki}\n": func(s *Settings) {
 			s.Strict = false
-			s.ImagePullPatience = settingsfile.Duration{Duration: 90 * time.Second, Text: "1m30s"}
-			s.Limits.State = settingsfile.Amount{Bytes: 1_000_000, Text: "1M"}
-			s.Limits.Exports = settingsfile.Amount{Bytes: 1536, Text: "1.5Ki"}
+			s.ImagePullPatience = pluginconfig.Duration{Duration: 90 * time.Second, Text: "1m30s"}
+			s.Limits.State = pluginconfig.Amount{Bytes: 1_000_000, Text: "1M"}
+			s.Limits.Exports = pluginconfig.Amount{Bytes: 1536, Text: "1.5Ki"}
 		},
 		// Both containers have the same helper.
 		head + "initContainer: {image: a, imagePullPolicy: Always}\n": func(s *Settings) {

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
-	"github.com/pergola-deploy/pergola/plugins/internal/settingsfile"
 	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/pluginconfig"
 )
 
 const (
@@ -47,32 +47,32 @@ type Settings struct {
 // ChartCache bounds the cache of downloaded charts.
 type ChartCache struct {
 	// Size of all charts together. Defaults to 500Mi.
-	Size settingsfile.Amount `json:"size,omitempty"`
+	Size pluginconfig.Amount `json:"size,omitempty"`
 	// MaxAge is the time without use until a chart is removed. Defaults to 24h.
-	MaxAge settingsfile.Duration `json:"maxAge,omitempty"`
+	MaxAge pluginconfig.Duration `json:"maxAge,omitempty"`
 }
 
 // Limits bounds the resources of a chart.
 type Limits struct {
 	// Archive bounds the size of the packed chart. Defaults to 20Mi.
-	Archive settingsfile.Amount `json:"archive,omitempty"`
+	Archive pluginconfig.Amount `json:"archive,omitempty"`
 	// Unpacked bounds the size of its files together, including those of its sub-charts. Defaults to 100Mi.
-	Unpacked settingsfile.Amount `json:"unpacked,omitempty"`
+	Unpacked pluginconfig.Amount `json:"unpacked,omitempty"`
 	// Files bounds their number. Defaults to 10000.
 	Files int `json:"files,omitempty"`
 	// SubchartDepth bounds the nesting of sub-charts. Defaults to 10.
 	SubchartDepth int `json:"subchartDepth,omitempty"`
 	// Rendered bounds the output of all templates together. Defaults to 50Mi.
-	Rendered settingsfile.Amount `json:"rendered,omitempty"`
+	Rendered pluginconfig.Amount `json:"rendered,omitempty"`
 	// RenderTime bounds the time for loading and rendering. Defaults to 30s.
-	RenderTime settingsfile.Duration `json:"renderTime,omitempty"`
+	RenderTime pluginconfig.Duration `json:"renderTime,omitempty"`
 	// Memory bounds the memory of a process of Helm. Defaults to 1Gi.
-	Memory settingsfile.Amount `json:"memory,omitempty"`
+	Memory pluginconfig.Amount `json:"memory,omitempty"`
 }
 
 // Default returns the settings of an empty document.
 func Default() Settings {
-	amount, duration := settingsfile.AmountOf, settingsfile.DurationOf
+	amount, duration := pluginconfig.AmountOf, pluginconfig.DurationOf
 	return Settings{
 		TypeMeta:   metav1.TypeMeta{APIVersion: APIVersion, Kind: Kind},
 		Strict:     true,
@@ -89,12 +89,12 @@ func Default() Settings {
 // Load reads a document, YAML or JSON, strictly; empty for defaults. It returns all problems at once.
 func Load(document []byte) (Settings, []sdk.Problem) {
 	s := Default()
-	problems := settingsfile.Load(document, &s, &s.TypeMeta, s.check)
+	problems := pluginconfig.Load(document, &s, &s.TypeMeta, s.check)
 	return s, problems
 }
 
-func (s *Settings) check(p *settingsfile.Problems) {
-	amount := settingsfile.AmountOf
+func (s *Settings) check(p *pluginconfig.Problems) {
+	amount := pluginconfig.AmountOf
 	p.Number("workers", s.Workers, 100)
 	p.Number("maxHistory", s.MaxHistory, 1000)
 	p.Amount("limits.archive", s.Limits.Archive, amount("1Ki"), amount("1Gi"))

@@ -6,8 +6,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/settingsfile"
 	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/pluginconfig"
 )
 
 const (
@@ -39,6 +39,6 @@ func Default() Settings {
 // Load reads a document, YAML or JSON, strictly; empty for defaults. It returns all problems at once.
 func Load(document []byte) (Settings, []sdk.Problem) {
 	s := Default()
-	problems := settingsfile.Load(document, &s, &s.TypeMeta, func(*settingsfile.Problems) {})
+	problems := pluginconfig.Load(document, &s, &s.TypeMeta, func(*pluginconfig.Problems) {})
 	return s, problems
 }

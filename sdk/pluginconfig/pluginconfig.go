@@ -1,5 +1,7 @@
-// Package settingsfile reads the configuration documents of plugins, written by operators, and their common parts.
-package settingsfile
+// Package pluginconfig reads the configuration document of a plugin, written by an operator, for sdk.Configurer: with
+// defaults, apiVersion and kind, checked values, amounts and times. All problems are reported at once, each with its
+// path.
+package pluginconfig
 
 import (
 	"fmt"
@@ -7,7 +9,6 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/pergola-deploy/pergola/sdk"
 )
@@ -36,7 +37,8 @@ func (p *Problems) Add(field, format string, args ...any) {
 
 // Load reads a document, YAML or JSON, into settings filled with their defaults; an empty one leaves them. It returns
 // all problems at once, each with its path; the settings are useless then. typeMeta is the part of the settings with
-// apiVersion and kind, and has the expected ones. check validates the values.
+// apiVersion and kind, and has the expected ones. check validates the values; an unknown field or a wrong type
+// elsewhere does not prevent it.
 func Load(document []byte, settings any, typeMeta *metav1.TypeMeta, check func(*Problems)) []sdk.Problem {
 	if len(document) == 0 {
 		return nil
@@ -52,10 +54,10 @@ func Load(document []byte, settings any, typeMeta *metav1.TypeMeta, check func(*
 	return p.List()
 }
 
-// Check decodes a part of a document strictly, and then validates it, if there are no problems yet.
+// Check is Load for a part of a document without apiVersion and kind.
 func Check(part []byte, into any, check func(*Problems)) []sdk.Problem {
 	var p Problems
-	if p.decode(part, into) && len(p.all) == 0 {
+	if p.decode(part, into) {
 		check(&p)
 	}
 	return p.List()
@@ -63,14 +65,9 @@ func Check(part []byte, into any, check func(*Problems)) []sdk.Problem {
 
 // decode reports whether the document is a readable object.
 func (p *Problems) decode(document []byte, into any) bool {
-	content, err := yaml.YAMLToJSONStrict(document)
-	if err != nil {
-		p.Add("", "expected YAML or JSON: %v", err)
-		return false
-	}
-	p.all = sdk.DecodeStrictly(content, into)
+	p.all = (&sdk.ConfigureRequest{Document: document}).DecodeConfig(into)
 	p.decoded = len(p.all)
-	return content[0] == '{' || string(content) == "null"
+	return !slices.ContainsFunc(p.all, func(wrong sdk.Problem) bool { return wrong.Field == "" })
 }
 
 func (p *Problems) expect(field, expected, found string) {

@@ -1,4 +1,4 @@
-package settingsfile_test
+package pluginconfig_test
 
 import (
 	"fmt"
@@ -11,12 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/settingsfile"
 	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/pluginconfig"
 )
 
 // mustReport fails unless the problems are the wanted one; empty for none.
-func mustReport(t *testing.T, text string, problems settingsfile.Problems, want string) {
+func mustReport(t *testing.T, text string, problems pluginconfig.Problems, want string) {
 	t.Helper()
 	var expected []sdk.Problem
 	if want != "" {
@@ -30,7 +30,7 @@ func mustReport(t *testing.T, text string, problems settingsfile.Problems, want 
 func TestNumber(t *testing.T) {
 	t.Parallel()
 	for found, wrong := range map[int]bool{1: false, 10: false, 0: true, -1: true, 11: true} {
-		var problems settingsfile.Problems
+		var problems pluginconfig.Problems
 		problems.Number("a.b", found, 10)
 		want := ""
 		if wrong {
@@ -42,12 +42,12 @@ func TestNumber(t *testing.T) {
 
 func TestAmount(t *testing.T) {
 	t.Parallel()
-	least, most := settingsfile.AmountOf("1Ki"), settingsfile.AmountOf("10Gi")
+	least, most := pluginconfig.AmountOf("1Ki"), pluginconfig.AmountOf("10Gi")
 	for text, want := range map[string]int64{
 		"1024": 1024, "1Ki": 1024, "10Gi": 10 << 30, "2k": 2000, "1.5M": 1_500_000, "1.001Mi": 1_049_625, // a part is a byte
 	} {
-		var problems settingsfile.Problems
-		amount := settingsfile.AmountOf(text)
+		var problems pluginconfig.Problems
+		amount := pluginconfig.AmountOf(text)
 		if problems.Amount("a.b", amount, least, most); amount.Bytes != want {
 			t.Errorf("%q: expected %d, but found %d", text, want, amount.Bytes)
 		}
@@ -62,8 +62,8 @@ func TestAmount(t *testing.T) {
 		if slices.Contains(invalid, text) {
 			shown = strconv.Quote(text)
 		}
-		var problems settingsfile.Problems
-		problems.Amount("a.b", settingsfile.AmountOf(text), least, most)
+		var problems pluginconfig.Problems
+		problems.Amount("a.b", pluginconfig.AmountOf(text), least, most)
 		mustReport(t, text, problems, "expected an amount from 1Ki to 10Gi, such as 20Mi, but found "+shown)
 	}
 }
@@ -74,8 +74,8 @@ func TestDuration(t *testing.T) {
 		"1s": time.Second, "24h": 24 * time.Hour, "1h30m": 90 * time.Minute, "1.5s": 1500 * time.Millisecond,
 		"999ms": 0, "24h1ns": 0, "-2s": 0, "9999999999h": 0, "60": 0, "1d": 0, "": 0, "half an hour": 0, "1s; rm -rf": 0,
 	} {
-		var problems settingsfile.Problems
-		duration := settingsfile.DurationOf(text)
+		var problems pluginconfig.Problems
+		duration := pluginconfig.DurationOf(text)
 		problems.Duration("a.b", duration, time.Second, 24*time.Hour)
 		wrong := ""
 		if want == 0 {
@@ -93,8 +93,8 @@ func TestAmounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(),
 			rapid.StringMatching(`[-+]?[0-9]{0,17}\.?[0-9]{0,4}([eE][-+]?[0-9]{1,9}|[numkMGTPE]?i?)`)).Draw(t, "text")
-		amount, found := settingsfile.AmountOf(text), settingsfile.Problems{}
-		found.Amount("a", amount, settingsfile.AmountOf("10"), settingsfile.AmountOf("1Ti"))
+		amount, found := pluginconfig.AmountOf(text), pluginconfig.Problems{}
+		found.Amount("a", amount, pluginconfig.AmountOf("10"), pluginconfig.AmountOf("1Ti"))
 		switch problems := found.List(); {
 		case len(problems) == 0 && (amount.Bytes < 10 || amount.Bytes > 1<<40):
 			t.Fatalf("%q is read as %d", text, amount.Bytes)

@@ -1,4 +1,4 @@
-package settingsfile_test
+package pluginconfig_test
 
 import (
 	"strings"
@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/settingsfile"
 	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/pluginconfig"
 )
 
 type settings struct {
@@ -18,17 +18,17 @@ type settings struct {
 	Names []string `json:"names"`
 	Cache struct {
 		Files int                   `json:"files"`
-		Size  settingsfile.Amount   `json:"size"`
-		Age   settingsfile.Duration `json:"age"`
+		Size  pluginconfig.Amount   `json:"size"`
+		Age   pluginconfig.Duration `json:"age"`
 	} `json:"cache"`
 }
 
 func load(document string) (settings, []sdk.Problem) {
 	s := settings{TypeMeta: metav1.TypeMeta{APIVersion: "example.org/v1", Kind: "A"}, Name: "default"}
-	s.Cache.Files, s.Cache.Size, s.Cache.Age = 7, settingsfile.AmountOf("7Ki"), settingsfile.DurationOf("7s")
-	problems := settingsfile.Load([]byte(document), &s, &s.TypeMeta, func(p *settingsfile.Problems) {
+	s.Cache.Files, s.Cache.Size, s.Cache.Age = 7, pluginconfig.AmountOf("7Ki"), pluginconfig.DurationOf("7s")
+	problems := pluginconfig.Load([]byte(document), &s, &s.TypeMeta, func(p *pluginconfig.Problems) {
 		p.Number("cache.files", s.Cache.Files, 10)
-		p.Amount("cache.size", s.Cache.Size, settingsfile.AmountOf("1Ki"), settingsfile.AmountOf("1Mi"))
+		p.Amount("cache.size", s.Cache.Size, pluginconfig.AmountOf("1Ki"), pluginconfig.AmountOf("1Mi"))
 		p.Duration("cache.age", s.Cache.Age, 1, 1e10)
 		for i, name := range s.Names {
 			if name == "" {
@@ -92,6 +92,30 @@ func TestLoadReports(t *testing.T) {
 		_, problems := load(text)
 		if len(problems) != 1 || problems[0].Field != "" || !strings.HasPrefix(problems[0].Message, "expected YAML or JSON") {
 			t.Errorf("%s: found problems %v", text, problems)
+		}
+	}
+}
+
+// An unknown field or a wrong type hides no wrong value elsewhere.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]sdk.Problem{
+		`{"files":1}`: nil,
+		`{"files":0,"age":"1s","names":5}`: {
+			{Field: "names", Message: "expected a text, but found a number"}, {Field: "age", Message: "unknown field"},
+			{Field: "files", Message: "expected a number from 1 to 10, but found 0"},
+		},
+		`[]`: {{Message: "expected an object, but found a list"}},
+	} {
+		var part struct {
+			Files int    `json:"files"`
+			Names string `json:"names"`
+		}
+		problems := pluginconfig.Check([]byte(text), &part, func(p *pluginconfig.Problems) {
+			p.Number("files", part.Files, 10)
+		})
+		if diff := cmp.Diff(want, problems); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", text, diff)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package settingsfile
+package pluginconfig
 
 import (
 	"fmt"
