@@ -5,7 +5,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
 	"github.com/pergola-deploy/pergola/plugins/internal/desired"
-	"github.com/pergola-deploy/pergola/plugins/internal/redact"
+	"github.com/pergola-deploy/pergola/sdk/redact"
 )
 
 // HideSecrets returns a context in which texts of API servers and webhooks show no values of the manifests' Secrets.

@@ -7,8 +7,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/boundedyaml"
-	"github.com/pergola-deploy/pergola/plugins/internal/redact"
 	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/redact"
 )
 
 // Hiding returns a Redactor of the input of a container: its imports, its Target, nil for none, and its files.

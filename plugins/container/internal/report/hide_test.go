@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/redact"
+	"github.com/pergola-deploy/pergola/sdk/redact"
 )
 
 // TestGiven: what stands in what a container was given is hidden wherever it stands.

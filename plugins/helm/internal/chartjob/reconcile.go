@@ -21,9 +21,9 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/objectjob"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
-	"github.com/pergola-deploy/pergola/plugins/internal/redact"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+	"github.com/pergola-deploy/pergola/sdk/redact"
 )
 
 // Job is a call for the objects of a chart.
@@ -145,8 +145,7 @@ func (j *Job) cleanUp() prune.Deletion {
 
 // redactorOf returns a redactor of values in errors from outside of Helm.
 func redactorOf(c *config.Config, objects []helm.Object) *redact.Redactor {
-	s := redact.New(c.Values)
-	s.Publish(c.Release.Name, c.Release.Namespace)
+	s := helm.Hiding(c.Values, c.Release)
 	for _, o := range objects {
 		s.LearnObject(o.JSON)
 		s.Publish(o.Source)

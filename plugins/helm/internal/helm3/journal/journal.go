@@ -12,7 +12,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
-	"github.com/pergola-deploy/pergola/plugins/internal/redact"
+	"github.com/pergola-deploy/pergola/sdk/redact"
 )
 
 // Step is the progress of an operation.
@@ -52,9 +52,7 @@ type Journal struct {
 
 // New returns the journal of a request until the end of open.
 func New(open context.Context, req *helm.Request, observer helm.Observer) *Journal {
-	j := &Journal{req: req, observer: observer, redactor: redact.New(req.Values), open: open}
-	j.Publish(req.Release.Name, req.Release.Namespace)
-	return j
+	return &Journal{req: req, observer: observer, redactor: helm.Hiding(req.Values, req.Release), open: open}
 }
 
 // Publish permits texts that are also values.

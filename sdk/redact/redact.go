@@ -1,4 +1,5 @@
-// Package redact keeps values of deploy items, and the content of charts' Secrets, out of texts for users.
+// Package redact keeps secrets out of texts for users, such as those of a Target or a provider configuration out of the
+// errors of a library that quotes what it is given.
 package redact
 
 import (
@@ -39,9 +40,8 @@ const (
 //   - the known quotes of libraries.
 //
 // Strings of up to three bytes are not hidden, and those of up to seven only as words of their own. Public texts are
-// shown although they are also a value, or hold one: names, namespaces and kinds of objects, the names of fields,
-// those of the release, its chart and the files in it, and the usual words of messages. A message without them would
-// be useless.
+// shown although they are also a value, or hold one: names, namespaces and kinds of objects, the names of fields, the
+// usual words of messages, and those of Publish. A message without them would be useless.
 type Redactor struct {
 	mu             sync.Mutex
 	values, public texts
@@ -91,28 +91,20 @@ func (t *texts) at(text string, i int, counts func(found string) bool) int {
 	return 0
 }
 
-// events are the times of hooks.
-var events = []string{
-	"pre-install", "post-install", "pre-upgrade", "post-upgrade", "pre-rollback", "post-rollback", "pre-delete",
-	"post-delete",
-}
-
-// words are frequent in the messages of Helm, of API servers and of this package, and are values every now and then.
+// words are frequent in the messages of API servers and of this package, and are values every now and then.
 var words = strings.Fields(`
-	after already apiVersion because before cannot chart cluster complete connection container context create
-	created default definition delete deleted denied deploy deployed disabled does enabled error executing exist
-	exists expected failed false field file forbidden found from function have hook install invalid kind kubernetes
-	line manifest message metadata missing must name namespace none null number object operation pending pointer
-	property ready refused rejected release render rendered renders replace required resource revision running
-	rollback schema secret server service spec status string supported template that this timeout true type unknown
-	unsupported upgrade user value values version wait with without wrong
+	after already apiVersion because before cannot cluster complete connection container context create created
+	default delete deleted denied disabled does enabled error exist exists expected failed false field file forbidden
+	found from function have invalid kind kubernetes line manifest message metadata missing must name namespace none
+	null number object operation pending pointer property ready refused rejected replace required resource running
+	schema secret server service spec status string supported that this timeout true type unknown unsupported user
+	value values version wait with without wrong
 `)
 
 // New returns a Redactor for given values, any JSON.
 func New(given json.RawMessage) *Redactor {
 	s := &Redactor{}
 	s.Publish(words...)
-	s.Publish(events...)
 	decoder := json.NewDecoder(bytes.NewReader(given))
 	decoder.UseNumber()
 	var values any
@@ -263,7 +255,7 @@ var quoted = []*regexp.Regexp{
 	regexp.MustCompile("(line \\d+: )(?:mapping key|field) \"[^\"]*\""),
 	// strconv.
 	regexp.MustCompile(`(parsing )"(?:[^"\\]|\\.)*"`),
-	// time, and base64 and hex in calls of templates.
+	// time, base64 and hex.
 	regexp.MustCompile(`(invalid duration )"(?:[^"\\]|\\.)*"`),
 	regexp.MustCompile(`(parsing time )"(?:[^"\\]|\\.)*" as "(?:[^"\\]|\\.)*": .*`),
 	// Kubernetes' decoders.
