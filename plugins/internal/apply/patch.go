@@ -10,7 +10,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/objects"
-	"github.com/pergola-deploy/pergola/plugins/internal/target"
+	"github.com/pergola-deploy/pergola/plugins/kubernetes/target"
 )
 
 // Unpatched returns the applied objects Patch would change. Their hashes are to be removed from the inventory before,

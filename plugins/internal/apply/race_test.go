@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/desired"
-	"github.com/pergola-deploy/pergola/plugins/internal/target"
+	"github.com/pergola-deploy/pergola/plugins/kubernetes/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )

@@ -6,12 +6,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
 	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
 	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
-	"github.com/pergola-deploy/pergola/plugins/internal/target"
+	"github.com/pergola-deploy/pergola/plugins/kubernetes/apiserver"
+	"github.com/pergola-deploy/pergola/plugins/kubernetes/target"
 )
 
 // Run applies a plan, stage by stage, as far as it gets. The error joins the errors of all objects of the last stage

@@ -15,7 +15,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/managedfields"
 	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
-	"github.com/pergola-deploy/pergola/plugins/internal/target"
+	"github.com/pergola-deploy/pergola/plugins/kubernetes/target"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/jsonpath"
 	"github.com/pergola-deploy/pergola/plugins/internal/reader"
-	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
+	"github.com/pergola-deploy/pergola/plugins/kubernetes/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )

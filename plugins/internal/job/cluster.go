@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/target"
+	"github.com/pergola-deploy/pergola/plugins/kubernetes/target"
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
@@ -33,7 +33,7 @@ func IsOtherCluster(err error) bool {
 // item's namespace; an empty name means the item's own Target. No part of a Target's content gets into their errors.
 // For content unfit for a client they are configuration errors with sdk.ReasonTargetInvalid.
 func Connect(req *sdk.Request, clients *target.Cache) (*target.Client, target.Lookup, error) {
-	own, err := clientFor(req.Target, clients)
+	own, err := clients.For(req.Target)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -45,18 +45,6 @@ func Connect(req *sdk.Request, clients *target.Cache) (*target.Client, target.Lo
 		if err != nil {
 			return nil, err
 		}
-		return clientFor(other, clients)
+		return clients.For(other)
 	}, nil
-}
-
-func clientFor(of *sdk.Target, clients *target.Cache) (*target.Client, error) {
-	kubeconfig, err := of.Kubeconfig()
-	if err != nil {
-		return nil, err
-	}
-	client, err := clients.Get(kubeconfig)
-	if err != nil {
-		return nil, sdk.ConfigurationError(sdk.ReasonTargetInvalid, "Target %q: %w", of.Name, err)
-	}
-	return client, nil
 }

@@ -3,8 +3,8 @@ package objectjob
 import (
 	"context"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
 	"github.com/pergola-deploy/pergola/plugins/internal/desired"
+	"github.com/pergola-deploy/pergola/plugins/kubernetes/apiserver"
 	"github.com/pergola-deploy/pergola/sdk/redact"
 )
 

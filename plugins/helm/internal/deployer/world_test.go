@@ -23,7 +23,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm3"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/worker"
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
-	"github.com/pergola-deploy/pergola/plugins/internal/target"
+	"github.com/pergola-deploy/pergola/plugins/kubernetes/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"

@@ -20,7 +20,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm3/journal"
-	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
+	"github.com/pergola-deploy/pergola/plugins/kubernetes/apiserver"
 )
 
 // cluster is the access to the target, and gives Helm its clients.

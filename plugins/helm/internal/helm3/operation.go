@@ -14,7 +14,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm3/objects"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm3/render"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm3/storage"
-	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
+	"github.com/pergola-deploy/pergola/plugins/kubernetes/apiserver"
 )
 
 // operation carries one request out.

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
+	"github.com/pergola-deploy/pergola/plugins/kubernetes/apiserver"
 )
 
 // transport sends requests during its context, with its values, and ends those under way with it: Helm's have no

@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
 	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/objects"
+	"github.com/pergola-deploy/pergola/plugins/kubernetes/apiserver"
 )
 
 // deviations returns the changes by a write of the manifest over the object; nil for none.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
-	"github.com/pergola-deploy/pergola/plugins/internal/target"
+	"github.com/pergola-deploy/pergola/plugins/kubernetes/target"
 	"github.com/pergola-deploy/pergola/sdk"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
-	"github.com/pergola-deploy/pergola/plugins/internal/target"
+	"github.com/pergola-deploy/pergola/plugins/kubernetes/target"
 	manifestconfig "github.com/pergola-deploy/pergola/plugins/manifest/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/manifest/internal/deployer"
 	"github.com/pergola-deploy/pergola/sdk"

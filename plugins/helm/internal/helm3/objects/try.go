@@ -16,8 +16,8 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm3/journal"
-	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/kubernetes/apiserver"
 )
 
 // Try asks the target whether it would accept the objects of a release in the place of a former one. It changes

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
+	"github.com/pergola-deploy/pergola/plugins/kubernetes/apiserver"
 	"github.com/pergola-deploy/pergola/sdk"
 )
 

@@ -4,7 +4,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
+	"github.com/pergola-deploy/pergola/plugins/kubernetes/apiserver"
+	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/clients"
 )
 
@@ -46,6 +47,20 @@ func NewCache(userAgent string, opts ...Option) *Cache {
 		opt(&c.settings)
 	}
 	return c
+}
+
+// For returns the client for a Target with a kubeconfig, without a request to its cluster. The error is an *sdk.Error
+// with sdk.ReasonTargetMissing or sdk.ReasonTargetInvalid, without content of the Target; it can be returned as it is.
+func (c *Cache) For(t *sdk.Target) (*Client, error) {
+	kubeconfig, err := t.Kubeconfig()
+	if err != nil {
+		return nil, err
+	}
+	client, err := c.Get(kubeconfig)
+	if err != nil {
+		return nil, sdk.ConfigurationError(sdk.ReasonTargetInvalid, "Target %q: %w", t.Name, err)
+	}
+	return client, nil
 }
 
 // Get returns the client for a kubeconfig, without a request to its cluster. The client stays usable when the cache

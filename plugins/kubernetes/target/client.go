@@ -1,6 +1,7 @@
-// Package target gives access to target clusters. A Client is made from a kubeconfig; a Cache keeps Clients by the
-// content of their kubeconfigs, so that all jobs on a target share connections and discovery. Explain translates an
-// error of a target into its meaning for a job. The requests go the way of package apiserver.
+// Package target gives deployers for Kubernetes access to target clusters. A Client is made from a kubeconfig; a Cache
+// keeps Clients by the content of their kubeconfigs, so that all jobs on a target share connections and discovery.
+// Explain translates an error of a target into its meaning for a job: which errors end it, and which pass. The requests
+// go the way of package apiserver, which also has the config for other clients.
 //
 // The workers of the host, shared by all targets, are free after ten seconds if a target does not answer at the start
 // of a job, and after a minute if it falls silent later.
@@ -24,7 +25,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
+	"github.com/pergola-deploy/pergola/plugins/kubernetes/apiserver"
 )
 
 // Client is the access to one target cluster. It is safe for concurrent use.
