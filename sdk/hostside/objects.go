@@ -57,6 +57,9 @@ func CheckObject(document []byte) error {
 	if err := json.Unmarshal(document, &meta); err != nil {
 		return fmt.Errorf("is no JSON object: %s", Bounded(err.Error()))
 	}
+	if !utf8.Valid(document) {
+		return errors.New("is not UTF-8")
+	}
 	if meta.APIVersion == "" || meta.Kind == "" {
 		return errors.New("has no apiVersion or no kind")
 	}
@@ -141,7 +144,8 @@ func ReadHookOutcomes(in []*deployerv1.HookOutcome) ([]HookOutcome, error) {
 				AbortReconcile: r.GetAbortReconcile(),
 			}})
 		case *deployerv1.HookOutcome_Error:
-			out = append(out, HookOutcome{Error: new(readError(outcome.Error))})
+			read, _ := readError(outcome.Error, sdk.ReasonHookFailed)
+			out = append(out, HookOutcome{Error: &read})
 		default:
 			return nil, fmt.Errorf("outcome %d of its hooks is neither none, result nor error", i)
 		}

@@ -2,10 +2,10 @@ package hostside
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
-	"github.com/pergola-deploy/pergola/proto/wire"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -15,10 +15,12 @@ type Outcome struct {
 	Succeeded  *Succeeded
 	InProgress *sdk.InProgress
 	Errors     []Error
-	// ProviderStatus to save together with the outcome; nil keeps the last one.
+	// ProviderStatus to save together with the outcome; nil keeps the last one. Without a flaw of its own it is valid.
 	ProviderStatus []byte
-	// Conditions to set together with the outcome. Only the length of their texts is checked; see sdk.CheckConditions.
+	// Conditions to set together with the outcome.
 	Conditions []sdk.Condition
+	// Flaws of the result.
+	Flaws []Flaw
 }
 
 // Succeeded is the outcome of a job that is done.
@@ -51,57 +53,61 @@ const (
 	maxConditionReason = 256
 )
 
-// ReadResult reads the end of an operation.
+// ReadResult reads the end of an operation. An outcome with a flaw is used as Outcome.Flaws says; the error is for a
+// result without one.
 func ReadResult(r *deployerv1.Result) (*Outcome, error) {
-	out := &Outcome{
-		ProviderStatus: nilIfEmpty(r.GetProviderStatus()),
-		Conditions: wire.Each(r.GetConditions(), func(c *deployerv1.Condition) sdk.Condition {
-			return sdk.Condition{
-				Type:    v1alpha1.ConditionType(name(c.GetType())),
-				Status:  v1alpha1.ConditionStatus(name(c.GetStatus())),
-				Reason:  Cut(c.GetReason(), maxConditionReason),
-				Message: Bounded(c.GetMessage()),
-			}
-		}),
+	out := &Outcome{ProviderStatus: nilIfEmpty(r.GetProviderStatus())}
+	var conditions flaws
+	var refused error
+	out.Conditions, refused = conditions.readConditions(r.GetConditions())
+	out.repaired(PartConditions, conditions)
+	out.refuse(PartConditions, refused)
+	if out.ProviderStatus != nil {
+		if err := CheckProviderStatus(out.ProviderStatus); err != nil {
+			out.refuse(PartProviderStatus, err)
+			out.ProviderStatus = nil
+		}
 	}
+	var found flaws
 	switch outcome := r.GetOutcome().(type) {
 	case *deployerv1.Result_Succeeded:
 		out.Succeeded = &Succeeded{Exports: nilIfEmpty(outcome.Succeeded.GetExports())}
+		out.refuse(PartOutcome, checkExports(out.Succeeded.Exports))
 	case *deployerv1.Result_InProgress:
 		out.InProgress = &sdk.InProgress{
-			PollAfter:  outcome.InProgress.GetPollAfter().AsDuration(),
-			WaitingFor: Bounded(outcome.InProgress.GetWaitingFor()),
+			PollAfter:  found.pause("the pause until the next call", outcome.InProgress.GetPollAfter().AsDuration()),
+			WaitingFor: found.bounded("the awaited event", outcome.InProgress.GetWaitingFor()),
+		}
+		if strings.TrimSpace(out.InProgress.WaitingFor) == "" {
+			out.refuse(PartOutcome, errors.New("the job is in progress, but the result does not say what it waits for"))
 		}
 	case *deployerv1.Result_Failed:
-		out.Errors = ReadErrors(outcome.Failed)
+		out.Errors, found = readFailed(outcome.Failed)
 	default:
 		return nil, errors.New("its result says neither succeeded, failed nor in progress")
 	}
+	out.repaired(PartOutcome, found)
 	return out, nil
 }
 
-// ReadErrors reads a failure. There is at least one error.
-func ReadErrors(in *deployerv1.Failed) []Error {
-	if len(in.GetErrors()) == 0 {
-		return []Error{{Reason: sdk.ReasonError, Message: "the deployer failed without saying why"}}
+// refuse adds a flaw for which the host refuses the outcome, if there is an error.
+func (o *Outcome) refuse(part Part, err error) {
+	if err != nil {
+		o.Flaws = append(o.Flaws, Flaw{Part: part, Text: err.Error(), Refused: true})
 	}
-	return wire.Each(in.GetErrors()[:min(len(in.GetErrors()), maxErrors)], readError)
 }
 
-func readError(in *deployerv1.Error) Error {
-	codes := in.GetCodes()
-	return Error{
-		Codes: wire.Each(codes[:min(len(codes), maxErrors)], func(code string) v1alpha1.ErrorCode {
-			return v1alpha1.ErrorCode(name(code))
-		}),
-		Operation:    name(in.GetOperation()),
-		Reason:       name(in.GetReason()),
-		Message:      Bounded(in.GetMessage()),
-		TargetSilent: in.GetTargetSilent(),
-		RetryAfter:   in.GetRetryAfter().AsDuration(),
-		Heals:        in.GetHeals(),
-		Held:         sdk.Claim{DeployItem: name(in.GetHeld().GetDeployItem()), What: name(in.GetHeld().GetWhat())},
+// repaired adds flaws that are repaired.
+func (o *Outcome) repaired(part Part, found flaws) {
+	for _, text := range found {
+		o.Flaws = append(o.Flaws, Flaw{Part: part, Text: text})
 	}
+}
+
+// ReadErrors reads a failure. There is at least one error, and each has a reason and a message.
+func ReadErrors(in *deployerv1.Failed) []Error {
+	errs, _ := readFailed(in)
+	return errs
 }
 
 func nilIfEmpty(b []byte) []byte {

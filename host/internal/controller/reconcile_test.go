@@ -18,6 +18,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/joberror"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
 // writesOfAJob is how many writes a first job has: pick-up, finalizer, provider status, exports, final.
@@ -332,28 +333,23 @@ func TestErrorsAskForAPause(t *testing.T) {
 	}
 }
 
-// TestGarbage: what a plugin says must not keep its job from coming to an end, nor from saying what is wrong.
-func TestGarbage(t *testing.T) {
-	for name, outcome := range map[string]*plugin.Outcome{
-		"status without type":    {Succeeded: &plugin.Succeeded{}, ProviderStatus: []byte(`{"no":"type"}`)},
-		"status that is no JSON": {Succeeded: &plugin.Succeeded{}, ProviderStatus: []byte(`{`)},
-		"exports in no JSON":     {Succeeded: &plugin.Succeeded{Exports: []byte(`{"a":`)}},
-		"exports in an array":    {Succeeded: &plugin.Succeeded{Exports: []byte(`["a"]`)}},
-		"null for exports":       {Succeeded: &plugin.Succeeded{Exports: []byte(`null`)}},
-		"exports in no UTF-8":    {Succeeded: &plugin.Succeeded{Exports: []byte("{\"a\":\"\xff\"}")}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t, always(outcome, nil), func(i *v1alpha1.DeployItem) { i.Spec.Timeout = "10s" })
-			b.setJob()
-			b.reconcile(t.Context())
-			item := b.expectPhase(v1alpha1.DeployItemPhaseProgressing)
-			if e := item.Status.LastError; e == nil || e.Reason != "PluginProtocolError" {
-				t.Errorf("expected another try, but found %s (errors %.200s)", describe(item), fmt.Sprint(b.errs))
-			}
-			b.clock.Step(time.Second)
-			b.driveTo(v1alpha1.DeployItemPhaseFailed)
-		})
+// TestRefusedOutcome: a result that breaks the protocol must not keep its job from coming to an end, nor from saying
+// what is wrong; TestFlaws has such results. Its provider status is saved.
+func TestRefusedOutcome(t *testing.T) {
+	outcome := &plugin.Outcome{
+		Succeeded: &plugin.Succeeded{Exports: []byte(`["a"]`)}, ProviderStatus: []byte(providerStatus),
+		Flaws: []hostside.Flaw{{Text: "exports: expected a JSON object", Refused: true}},
 	}
+	b := newBench(t, always(outcome, nil), func(i *v1alpha1.DeployItem) { i.Spec.Timeout = "10s" })
+	b.setJob()
+	b.reconcile(t.Context())
+	item := b.expectPhase(v1alpha1.DeployItemPhaseProgressing)
+	e := item.Status.LastError
+	if e == nil || e.Reason != "PluginProtocolError" || rawStatus(item) != providerStatus {
+		t.Errorf("expected another try, but found %s (errors %.200s)", describe(item), fmt.Sprint(b.errs))
+	}
+	b.clock.Step(time.Second)
+	b.driveTo(v1alpha1.DeployItemPhaseFailed)
 }
 
 // Rule (architecture.md#the-way-of-a-deployitem): An item of another type is never modified.

@@ -4,12 +4,9 @@ package exports
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,7 +17,6 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/itemclient"
-	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -66,18 +62,6 @@ func (w *Writer) Write(
 	default:
 		return ref, nil
 	}
-}
-
-// Check validates the exports of a finished job; nil for none.
-func Check(s *plugin.Succeeded) error {
-	if s == nil || s.Exports == nil {
-		return nil
-	}
-	var values map[string]json.RawMessage
-	if err := json.Unmarshal(s.Exports, &values); err != nil || values == nil || !utf8.Valid(s.Exports) {
-		return errors.New("exports: expected a JSON object in UTF-8")
-	}
-	return nil
 }
 
 // goneOwner is the uid of no object.

@@ -9,25 +9,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
-	"github.com/pergola-deploy/pergola/host/internal/exports"
 	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/joberror"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/move"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/tenure"
-	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 // handleOutcome writes the outcome of a call into the status.
 func (e ending) handleOutcome(ctx context.Context, outcome *plugin.Outcome) error {
 	e.noteAnswer(outcome)
-	if err := move.Check(outcome.ProviderStatus); outcome.ProviderStatus != nil && err != nil {
-		return e.handleError(ctx, joberror.Protocol(err))
-	}
 	if e.call.refused != nil && outcome.Succeeded == nil { // the plugin has gone no further
 		return e.failRefused(ctx, e.call.refused)
+	}
+	if err := outcome.Refused(); err != nil { // its provider status is valid, and names what is deployed
+		return e.with(move.Save(e.moving, outcome.ProviderStatus)).handleError(ctx, joberror.Protocol(err))
 	}
 	outcome, moved, err := e.afterMove(ctx, outcome)
 	if err != nil {
@@ -80,10 +78,6 @@ func (e ending) afterMove(ctx context.Context, outcome *plugin.Outcome) (*plugin
 
 // writeOutcome writes an outcome, and the change by a move.
 func (e ending) writeOutcome(ctx context.Context, outcome *plugin.Outcome, moved tenure.Change) error {
-	if err := errors.Join(exports.Check(outcome.Succeeded), sdk.CheckConditions(outcome.Conditions)); err != nil {
-		// The provider status is valid, and names what is deployed.
-		return e.with(move.Save(e.moving, outcome.ProviderStatus)).handleError(ctx, joberror.Protocol(err))
-	}
 	e = e.with(func(item *v1alpha1.DeployItem) {
 		move.Save(e.moving, outcome.ProviderStatus)(item)
 		contract.SetReported(item, outcome.Conditions, e.Clock.Now())
@@ -161,11 +155,7 @@ func (w *work) keepProviderStatus(ctx context.Context, outcome *plugin.Outcome) 
 	if outcome == nil || outcome.ProviderStatus == nil || w.tenure.IsPending() { // or it has created nothing
 		return
 	}
-	err := move.Check(outcome.ProviderStatus)
-	if err == nil {
-		err = w.tenure.Keep(ctx, move.Save(w.moving, outcome.ProviderStatus))
-	}
-	if err != nil {
+	if err := w.tenure.Keep(ctx, move.Save(w.moving, outcome.ProviderStatus)); err != nil {
 		w.log.Warn("the provider status of a discarded outcome could not be written", "error", err.Error())
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/tenure"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
 // stepInterval is the least pause between two writes of a plugin's progress.
@@ -172,7 +173,7 @@ func (o *observer) writeProgress(ctx context.Context) {
 func (o *observer) SaveProviderStatus(ctx context.Context, document []byte) error {
 	if len(document) == 0 {
 		document = nil // the job is to be picked up, and nothing else
-	} else if err := move.Check(document); err != nil {
+	} else if err := hostside.CheckProviderStatus(document); err != nil {
 		return err
 	}
 	show := o.show(o.takeProgress())

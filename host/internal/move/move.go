@@ -10,7 +10,6 @@ package move
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -209,13 +208,4 @@ func enter(s, next State, from string, now time.Time) func(*v1alpha1.DeployItem)
 			Type: Condition, Status: goesOn, Reason: string(next), Message: fmt.Sprintf(messages[next], from),
 		}}, now)
 	}
-}
-
-// Check validates a provider status of a plugin: the API server takes only an object with a type.
-func Check(document []byte) error {
-	var meta metav1.TypeMeta
-	if err := json.Unmarshal(document, &meta); err != nil || meta.APIVersion == "" || meta.Kind == "" {
-		return errors.New("provider status: expected a JSON object with apiVersion and kind")
-	}
-	return nil
 }

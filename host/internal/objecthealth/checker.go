@@ -178,6 +178,8 @@ func (c *Checker) ask(ctx context.Context, p intake.Deployer, item *v1alpha1.Dep
 	switch {
 	case err != nil:
 		return "", err
+	case outcome.Refused() != nil:
+		return "", outcome.Refused()
 	case outcome.InProgress != nil:
 		return outcome.InProgress.WaitingFor, nil
 	}

@@ -3,7 +3,6 @@ package plugins
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/command/local"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
-	"github.com/pergola-deploy/pergola/sdk"
 )
 
 // defaultPoll is the default of a host for the time between calls.
@@ -40,7 +38,7 @@ func (j *job) run(ctx context.Context) error {
 	for {
 		outcome, err := j.plugin.Call(ctx, j.op, j.Call.Call, j)
 		if err == nil {
-			err = errors.Join(check(outcome), j.keep(outcome))
+			err = errors.Join(outcome.Refused(), j.keep(outcome))
 		}
 		if err == nil {
 			err = j.say.outcome(outcome)
@@ -61,21 +59,6 @@ func (j *job) run(ctx context.Context) error {
 			return fmt.Errorf("%s of item %s is not done: %w", j.op, j.DeployItem.Name, err)
 		}
 	}
-}
-
-// check validates the conditions and exports of an outcome as a host does.
-func check(outcome *plugin.Outcome) error {
-	if err := sdk.CheckConditions(outcome.Conditions); err != nil {
-		return err
-	}
-	if outcome.Succeeded == nil || outcome.Succeeded.Exports == nil {
-		return nil
-	}
-	var exports map[string]json.RawMessage
-	if err := json.Unmarshal(outcome.Succeeded.Exports, &exports); err != nil {
-		return fmt.Errorf("its exports are no JSON object: %w", err)
-	}
-	return nil
 }
 
 // wait waits for the next call.

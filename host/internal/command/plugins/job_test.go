@@ -101,21 +101,6 @@ func TestSaveIsForTheNextCall(t *testing.T) {
 	}
 }
 
-func TestCheck(t *testing.T) {
-	t.Parallel()
-	for exports, good := range map[string]bool{`{"a":1}`: true, `[]`: false, `{`: false, `"a"`: false} {
-		err := check(&plugin.Outcome{Succeeded: &plugin.Succeeded{Exports: []byte(exports)}})
-		if (err == nil) != good {
-			t.Errorf("exports %s: %v", exports, err)
-		}
-	}
-	reserved := []sdk.Condition{{Type: "Ready", Status: v1alpha1.ConditionTrue, Reason: "R"}}
-	err := check(&plugin.Outcome{Succeeded: &plugin.Succeeded{}, Conditions: reserved})
-	if err == nil || !strings.Contains(err.Error(), "Ready") {
-		t.Errorf("a condition of the host's: expected it to be refused, but found: %v", err)
-	}
-}
-
 // TestPrinter: one message of each kind.
 func TestPrinter(t *testing.T) {
 	t.Parallel()

@@ -238,7 +238,7 @@ func TestRender(t *testing.T) {
 	}{
 		{"children", child(object), &Rendered{Children: []sdk.Child{{Name: "a", Object: object}}}, nil, ""},
 		{"a failure", says(&deployerv1.RenderResponse{Outcome: wrong}),
-			&Rendered{Errors: []hostside.Error{{Operation: "Do", Message: "wrong"}}}, nil, ""},
+			&Rendered{Errors: []hostside.Error{{Operation: "Do", Reason: "Wrong", Message: "wrong"}}}, nil, ""},
 		{"no outcome", says(&deployerv1.RenderResponse{}), nil, ErrProtocol, "neither children nor failed"},
 		{"a huge answer", child(make([]byte, 65<<20)), nil, ErrProtocol, "larger than max"},
 		{"no object", child([]byte("\xff")), nil, ErrProtocol, `its desired object "a" is no JSON object`},
@@ -296,7 +296,7 @@ func TestDiff(t *testing.T) {
 		}}, ""},
 		{"a job may change nothing", changes(), &Diff{Changes: []sdk.Change{}}, ""},
 		{"a failure", &deployerv1.DiffResponse{Outcome: &deployerv1.DiffResponse_Failed{Failed: wireFailure("wrong")}},
-			&Diff{Errors: []hostside.Error{{Operation: "Do", Message: "wrong"}}}, ""},
+			&Diff{Errors: []hostside.Error{{Operation: "Do", Reason: "Wrong", Message: "wrong"}}}, ""},
 		{"no outcome", &deployerv1.DiffResponse{}, nil, "neither changes nor failed"},
 		{"no object", changes(&deployerv1.Change{Object: "a", Action: "create", After: []byte("\xff")}), nil,
 			`its change of "a": the state after it: expected a JSON object`},
@@ -318,7 +318,7 @@ func TestRunHooks(t *testing.T) {
 	none := &deployerv1.HookOutcome{Outcome: &deployerv1.HookOutcome_None{None: &deployerv1.NoResult{}}}
 	fails := func(size int) *deployerv1.HookOutcome {
 		return &deployerv1.HookOutcome{Outcome: &deployerv1.HookOutcome_Error{
-			Error: &deployerv1.Error{Message: strings.Repeat("x", size)}}}
+			Error: &deployerv1.Error{Reason: "Wrong", Message: strings.Repeat("x", size)}}}
 	}
 	past := &deployerv1.HookOutcome{Outcome: &deployerv1.HookOutcome_Result{
 		Result: &deployerv1.HookResult{RequeueAfter: durationpb.New(-time.Hour)}}}
@@ -333,7 +333,7 @@ func TestRunHooks(t *testing.T) {
 		{"a requeue in the past is none", []*deployerv1.HookOutcome{none, past}, nil,
 			[]hostside.HookOutcome{{}, {Result: &hook.Result{}}}, ""},
 		{"a long message is cut", []*deployerv1.HookOutcome{fails(1 << 19)}, nil,
-			[]hostside.HookOutcome{{Error: &hostside.Error{Message: cut}}}, ""},
+			[]hostside.HookOutcome{{Error: &hostside.Error{Reason: "Wrong", Message: cut}}}, ""},
 		{"no outcome", []*deployerv1.HookOutcome{none, {}}, nil, nil,
 			"outcome 1 of its hooks is neither none, result nor error"},
 		{"too many", slices.Repeat([]*deployerv1.HookOutcome{none}, 101), nil, nil, "101 hook outcomes"},

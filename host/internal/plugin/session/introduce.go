@@ -51,11 +51,11 @@ func problemsOf(in *deployerv1.ConfigureResponse) error {
 	first := all[:min(len(all), maxProblems)]
 	problems := make([]error, 0, len(first)+1)
 	for _, problem := range first {
-		message := hostside.Bounded(problem.GetMessage())
-		if field := problem.GetField(); field != "" { // else it is about the document itself
-			message = hostside.Cut(field, hostside.MaxText) + ": " + message
+		read := hostside.ReadProblem(problem)
+		if read.Field != "" { // else it is about the document itself
+			read.Message = read.Field + ": " + read.Message
 		}
-		problems = append(problems, errors.New(message))
+		problems = append(problems, errors.New(read.Message))
 	}
 	if more := len(all) - len(first); more > 0 {
 		problems = append(problems, fmt.Errorf("and %d more", more))

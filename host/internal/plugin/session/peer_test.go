@@ -117,7 +117,7 @@ func succeeded(exports []byte) *deployerv1.PluginMessage {
 func wireFailure(messages ...string) *deployerv1.Failed {
 	out := &deployerv1.Failed{}
 	for _, message := range messages {
-		out.Errors = append(out.Errors, &deployerv1.Error{Operation: "Do", Message: message})
+		out.Errors = append(out.Errors, &deployerv1.Error{Operation: "Do", Reason: "Wrong", Message: message})
 	}
 	return out
 }
