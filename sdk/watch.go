@@ -1,18 +1,17 @@
 package sdk
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/internal/serving"
 )
-
-// watchPause is how long the server waits before it calls a Watcher again that has returned.
-const watchPause = time.Second
 
 // Watch implements DeployerServiceServer, for a host without WatchItems.
 func (s *server) Watch(_ *deployerv1.WatchRequest, stream grpc.ServerStreamingServer[deployerv1.WatchResponse]) error {
@@ -34,38 +33,33 @@ func (s *server) serveWatch(
 	}
 	wakeUps := serving.NewWakeUps()
 	ctx, cancel := context.WithCancel(ctx)
-	watching := make(chan struct{})
+	ended := make(chan error, 1)
 	go func() {
-		defer close(watching)
-		s.watch(ctx, watcher, &WatchRequest{
+		defer cancel()
+		ended <- s.watch(ctx, watcher, &WatchRequest{
 			wake: wakeUps.Add, host: host,
 			read: func(start *deployerv1.Start) (*Request, error) { return s.request("Watch", start) },
 		})
 	}()
-	err := wakeUps.Forward(ctx, send)
+	sent := wakeUps.Forward(ctx, send)
 	cancel()
-	<-watching
-	return err
+	if err := <-ended; err != nil {
+		return err
+	}
+	return sent
 }
 
-// watch calls the Watcher, again and again, until ctx ends.
-func (s *server) watch(ctx context.Context, watcher Watcher, req *WatchRequest) {
-	for ctx.Err() == nil {
-		_, err := guarded(s, s.log, "deployer", "Watch", func() (struct{}, error) {
-			return struct{}{}, watcher.Watch(ctx, req)
-		})
-		if e, ok := errors.AsType[*Error](err); ok && e.Reason == ReasonHostTooOld {
-			s.log.Warn("deployer cannot watch; its deploy items are polled", "error", err.Error())
-			<-ctx.Done() // another call would have the same end
-			return
-		}
-		if err != nil && !errors.Is(err, context.Canceled) {
-			s.log.Warn("deployer stopped watching; it is called again",
-				"error", err.Error(), "pause", watchPause.String())
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(watchPause):
-		}
+// watch calls the Watcher. The host opens the stream again after its end.
+func (s *server) watch(ctx context.Context, watcher Watcher, req *WatchRequest) error {
+	_, err := guarded(s, s.log, "deployer", "Watch", func() (struct{}, error) {
+		return struct{}{}, watcher.Watch(ctx, req)
+	})
+	if e, ok := errors.AsType[*Error](err); ok && e.Reason == ReasonHostTooOld {
+		s.log.Warn("deployer cannot watch; its deploy items are polled", "error", err.Error())
+		<-ctx.Done() // another call would have the same end
 	}
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // the host has ended the stream
+	}
+	return status.Errorf(codes.Aborted, "the deployer stopped watching: %v", cmp.Or(err, errors.New("without an error")))
 }

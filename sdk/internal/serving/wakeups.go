@@ -42,18 +42,26 @@ func (w *WakeUps) take() map[types.NamespacedName]struct{} {
 	return taken
 }
 
-// Forward sends the items until ctx ends or sending fails.
+// flush sends the items.
+func (w *WakeUps) flush(send func(*deployerv1.WatchResponse) error) error {
+	for item := range w.take() {
+		if err := send(&deployerv1.WatchResponse{Namespace: item.Namespace, Name: item.Name}); err != nil {
+			return fmt.Errorf("send wake-up: %w", err)
+		}
+	}
+	return nil
+}
+
+// Forward sends the items until ctx ends, those of before its end included, or sending fails.
 func (w *WakeUps) Forward(ctx context.Context, send func(*deployerv1.WatchResponse) error) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return w.flush(send)
 		case <-w.ready:
 		}
-		for item := range w.take() {
-			if err := send(&deployerv1.WatchResponse{Namespace: item.Namespace, Name: item.Name}); err != nil {
-				return fmt.Errorf("send wake-up: %w", err)
-			}
+		if err := w.flush(send); err != nil {
+			return err
 		}
 	}
 }
