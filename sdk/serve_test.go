@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	case "plugin":
 		sdk.Serve(fake{}, options()...)
 	case "hooks":
-		sdk.ServeHooks(onlyHooks(), hookOptions()...)
+		sdk.ServeHooks(calmHooks(), hookOptions()...)
 	case "wrong options":
 		sdk.Serve(fake{}, sdk.Name("Wrong Name"))
 	}

@@ -137,7 +137,7 @@ func (c *Call) objects() *exchange.Objects {
 
 // rulesOfCalls are those that each call checks.
 var rulesOfCalls = map[exchange.Breach]Rule{
-	exchange.Texts: RuleTexts, exchange.Credentials: RuleCredentials, exchange.OneResult: RuleOneResult,
+	exchange.Texts: RuleTexts, exchange.OneResult: RuleOneResult,
 	exchange.Heartbeat: RuleHeartbeat, exchange.Sequence: RuleSequence, exchange.ProviderStatus: RuleProviderStatus,
 	exchange.Result: RuleResult, exchange.Conditions: RuleConditions,
 }

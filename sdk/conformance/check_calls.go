@@ -9,22 +9,15 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/types"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/conformance/internal/exchange"
+	"github.com/pergola-deploy/pergola/sdk/conformance/internal/strange"
+	"github.com/pergola-deploy/pergola/sdk/conformance/internal/watchdog"
 	"github.com/pergola-deploy/pergola/sdk/hostside"
-)
-
-const (
-	// straySequence is a sequence number without a question.
-	straySequence = 1 << 40
-	// futureField is the number of an unknown field.
-	futureField protowire.Number = 1 << 20
 )
 
 // newProbe returns a call for an item of its own without a provider configuration. The name of the item shows the
@@ -41,7 +34,7 @@ func (e *examination) newProbe(itemType v1alpha1.DeployItemType, purpose string)
 func (e *examination) probe(
 	ctx context.Context, where string, open exchange.Opener, call Call, further ...*deployerv1.HostMessage,
 ) *Result {
-	ctx, cancel := context.WithTimeout(ctx, e.limits.probe)
+	ctx, cancel := context.WithTimeout(ctx, e.limits.Probe)
 	defer cancel()
 	return e.call(ctx, where, open, call, further...)
 }
@@ -78,33 +71,18 @@ func (e *examination) idle(ctx context.Context) (end func(), err error) {
 }
 
 func (e *examination) checkStartFirst(ctx context.Context) {
-	item := func(document string) *deployerv1.HostMessage {
-		return hostside.StartMessage(&deployerv1.Start{DeployItem: []byte(document), JobId: "job-1"})
-	}
-	for where, opening := range map[string][]*deployerv1.HostMessage{
-		"an acknowledgement as the first message": {hostside.Acknowledgement(1, nil)},
-		"a first message without content":         {{}},
-		"no message at all":                       nil,
-		"half a deploy item":                      {item(`{"`)},
-		"a list as deploy item":                   {item(`[]`)},
-	} {
+	for where, opening := range strange.Openings() {
 		result := e.say(ctx, where, opening...)
 		if result.Err == nil && result.Failed == nil || errors.Is(result.Err, exchange.ErrNoResult) ||
 			errors.Is(result.Err, context.DeadlineExceeded) {
-			e.breaks(RuleStartFirst, "%s: expected an error within %s, but the call %s", where, e.limits.probe, result)
+			e.breaks(RuleStartFirst, "%s: expected an error within %s, but the call %s", where, e.limits.Probe, result)
 		}
 	}
 }
 
 // checkTexts hands over documents that are not easily quoted. Any failure is right.
 func (e *examination) checkTexts(ctx context.Context) {
-	for where, document := range map[string]string{
-		"a byte that is not UTF-8": "{\"Gr\xfcn",
-		// Wherever such texts are cut, one of them is cut within a character.
-		"a long text":       `{"` + strings.Repeat("\u20ac", 8<<10),
-		"another long text": `{"a` + strings.Repeat("\u20ac", 8<<10),
-		"a third long text": `{"ab` + strings.Repeat("\u20ac", 8<<10),
-	} {
+	for where, document := range strange.Documents() {
 		e.say(ctx, where+" in the deploy item", hostside.StartMessage(&deployerv1.Start{DeployItem: []byte(document)}))
 		if !e.can().GetSeparateDocuments() {
 			continue
@@ -128,7 +106,63 @@ func (e *examination) checkConfigRequired(ctx context.Context) {
 		where := fmt.Sprintf("type %.100q without a provider configuration", t)
 		result := e.probe(ctx, where, e.plugin.service.Reconcile, call)
 		e.refuses(where, "spec.config", result)
+		e.callClaimed(ctx, where, call)
 	}
+}
+
+// callClaimed makes all further calls that the plugin claims, for a probe. Any failure is right.
+func (e *examination) callClaimed(ctx context.Context, where string, call Call) {
+	service, can := e.plugin.service, e.can()
+	for _, operation := range []struct {
+		name    string
+		claimed bool
+		open    exchange.Opener
+	}{
+		{"Abort", can.GetAbort(), service.Abort},
+		{"ForceReconcile", can.GetForceReconcile(), service.ForceReconcile},
+		{"CheckHealth", can.GetCheckHealth(), service.CheckHealth},
+	} {
+		if operation.claimed {
+			e.probe(ctx, operation.name+" of "+where, operation.open, call)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.limits.Probe)
+	defer cancel()
+	if can.GetRender() {
+		_, err := e.plugin.Render(ctx, e.asHost(call))
+		e.breaksOff(RuleRender, "Render of "+where, err)
+	}
+	if can.GetDiff() {
+		_, err := e.plugin.Diff(ctx, e.asHost(call))
+		e.breaksOff(RuleDiff, "Diff of "+where, err)
+	}
+}
+
+// breaksOff checks that a question has an answer, such as a failure.
+func (e *examination) breaksOff(rule Rule, where string, err error) {
+	if failed := (*Failed)(nil); err != nil && !errors.As(err, &failed) {
+		e.breaks(rule, "%s: expected an answer, but found: %v", where, err)
+	}
+}
+
+// checkValidate checks that the types have a check of unknown fields.
+func (e *examination) checkValidate(ctx context.Context) {
+	for _, t := range e.info().GetDeployItemTypes() {
+		document := []byte(`{"` + strange.Field + `":true}`)
+		if problems, err := e.validate(ctx, v1alpha1.DeployItemType(t), document); err != nil || len(problems) == 0 {
+			e.breaks(RuleValidate, "type %.100q: expected problems of a provider configuration with nothing but the field %s, "+
+				"but found none (error %v)", t, strange.Field, err)
+		}
+	}
+}
+
+// validate asks for the problems of a provider configuration.
+func (e *examination) validate(
+	ctx context.Context, itemType v1alpha1.DeployItemType, config []byte,
+) ([]sdk.Problem, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.limits.Probe)
+	defer cancel()
+	return e.plugin.Validate(ctx, itemType, config)
 }
 
 // refuses checks that a call has failed for a mistake in the item, with its name in the message.
@@ -145,16 +179,8 @@ func (e *examination) refuses(where, names string, result *Result) {
 }
 
 func (e *examination) checkUnknownIgnored(ctx context.Context) {
-	unknownKind, unknownField := &deployerv1.HostMessage{}, hostside.Acknowledgement(straySequence, nil)
-	for _, m := range []proto.Message{unknownKind, unknownField} {
-		field := protowire.AppendTag(nil, futureField, protowire.BytesType)
-		m.ProtoReflect().SetUnknown(protowire.AppendString(field, "from a later version"))
-	}
-	unasked := &hostside.Error{Message: "this was not asked for"}
 	e.reconcile(ctx, RuleUnknownIgnored, "messages and fields of a later version, and answers without a question", Call{},
-		unknownKind, unknownField,
-		hostside.TargetAnswer(straySequence, nil, unasked), hostside.CredentialsAnswer(straySequence, nil, unasked),
-	)
+		strange.Unknown()...)
 }
 
 func (e *examination) checkStop(ctx context.Context) {
@@ -164,12 +190,9 @@ func (e *examination) checkStop(ctx context.Context) {
 
 func (e *examination) checkLargeMessages(ctx context.Context) {
 	// The call is refused, but not for its size.
-	large := &deployerv1.HostMessage{Content: &deployerv1.HostMessage_Acknowledgement{
-		Acknowledgement: &deployerv1.Acknowledgement{Sequence: 1, Error: strings.Repeat("x", e.limits.large)},
-	}}
-	result := e.say(ctx, "a large message", large)
+	result := e.say(ctx, "a large message", strange.Large(e.limits.Large))
 	if status.Code(result.Err) == codes.ResourceExhausted {
-		e.breaks(RuleLargeMessages, "a message of %d bytes: %v", e.limits.large, result.Err)
+		e.breaks(RuleLargeMessages, "a message of %d bytes: %v", e.limits.Large, result.Err)
 	}
 }
 
@@ -212,16 +235,13 @@ func (e *examination) checkCredentials(ctx context.Context) {
 	namesOCMConfig := &v1alpha1.Context{}
 	namesOCMConfig.OCMConfig = &v1alpha1.LocalObjectReference{Name: "conformance"}
 	for where, call := range map[string]Call{
-		"access to a host cluster":   {HostCluster: exchange.BaitCluster()},
-		"ocmConfig with credentials": {Context: namesOCMConfig, OCMConfig: exchange.BaitOCMConfig()},
+		"access to a host cluster":   {HostCluster: watchdog.BaitCluster()},
+		"ocmConfig with credentials": {Context: namesOCMConfig, OCMConfig: watchdog.BaitOCMConfig()},
 		"ocmConfig that cannot be used": {
 			Context: namesOCMConfig, OCMConfig: &sdk.OCMConfig{ConfigMap: "conformance", Problem: problem},
 		},
-		"credentials that cannot be used": {Credentials: &sdk.Credentials{
-			Registries:        []sdk.RegistryCredentials{{Secret: "conformance", Problem: problem}, {Problem: problem}},
-			ChartRepositories: []sdk.ChartRepositoryCredentials{{Problem: problem}},
-		}},
-		"no credentials": {Credentials: &sdk.Credentials{}},
+		"credentials that cannot be used": {Credentials: strange.Unusable()},
+		"no credentials":                  {Credentials: &sdk.Credentials{}},
 	} {
 		e.reconcile(ctx, RuleCredentials, where, call)
 	}

@@ -4,22 +4,19 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"maps"
-	"os"
-	"slices"
-	"syscall"
 	"time"
 
 	goplugin "github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/emptypb"
 	"sigs.k8s.io/yaml"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
-	"github.com/pergola-deploy/pergola/sdk/conformance/internal/exchange"
+	"github.com/pergola-deploy/pergola/sdk/conformance/internal/launch"
+	"github.com/pergola-deploy/pergola/sdk/conformance/internal/strange"
+	"github.com/pergola-deploy/pergola/sdk/conformance/internal/watchdog"
 	"github.com/pergola-deploy/pergola/sdk/hook"
 	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
@@ -31,66 +28,32 @@ func (e *examination) checkStrangers(ctx context.Context) {
 		if err != nil {
 			continue
 		}
-		if _, err := newPlugin(ctx, conn, e.options); err == nil {
+		if _, err := newPlugin(ctx, conn, Options{limits: &e.limits}, watchdog.New()); err == nil {
 			e.breaks(RuleMutualTLS, "%s got an answer", name)
 		}
 		_ = conn.Close() // a failure has no effect
 	}
 }
 
-// afresh starts the program anew for a deadly check, and checks whether it ends.
-func (e *examination) afresh(ctx context.Context, rule Rule, told string, end func(p *Plugin)) {
-	p, err := Start(ctx, e.plugin.path, e.plugin.options)
-	if err != nil {
-		e.breaks(rule, "start the program another time: %v", err)
-		return
-	}
-	defer p.Close()
-	if end(p); !p.program.Ends(e.limits.end) {
-		e.breaks(rule, "the process still runs %s after %s", e.limits.end, told)
-	}
-}
-
 func (e *examination) checkEndsWhenTold(ctx context.Context) {
-	e.afresh(ctx, RuleEndsWhenTold, "it was told to end", func(p *Plugin) {
-		for _, signal := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
-			if err := p.program.Signal(signal); err != nil || p.program.Ends(e.limits.pause) {
-				e.breaks(RuleSignalsIgnored, "%s ended the process (%v)", signal, err)
-				return
-			}
-		}
-		ctx, cancel := context.WithTimeout(ctx, e.limits.end)
-		defer cancel()
-		// The plugin may be gone before it has answered either.
-		_, _ = p.service.Reconcile(ctx)
-		_ = p.conn.Invoke(ctx, "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{})
-	})
+	problem, signalled := launch.EndWhenTold(ctx, e.plugin.path, e.plugin.options.launch(), e.limits)
+	if problem != "" {
+		e.breaks(RuleEndsWhenTold, "%s", problem)
+	}
+	if signalled != "" {
+		e.breaks(RuleSignalsIgnored, "%s", signalled)
+	}
 }
 
 func (e *examination) checkEndsWithHost(ctx context.Context) {
-	e.afresh(ctx, RuleEndsWithHost, "its lifeline was closed", func(p *Plugin) { p.program.CloseLifeline() })
+	if problem := launch.EndWithHost(ctx, e.plugin.path, e.plugin.options.launch(), e.limits); problem != "" {
+		e.breaks(RuleEndsWithHost, "%s", problem)
+	}
 }
 
 func (e *examination) checkInfo(context.Context) {
-	info := e.info()
-	if _, err := hostside.ReadInfo(info); err != nil {
-		e.breaks(RuleInfo, "%v", err)
-	}
-	if info.GetVersion() == "" {
-		e.breaks(RuleInfo, "the version is empty")
-	}
-	for _, names := range [][]string{
-		info.GetDeployItemTypes(), info.GetHookedDeployItemTypes(), e.can().GetHookTypes(),
-	} {
-		if sorted := slices.Sorted(slices.Values(names)); len(slices.Compact(sorted)) < len(names) {
-			e.breaks(RuleInfo, "a type is named twice: %q", names)
-		}
-	}
-	schemas := slices.Collect(maps.Values(info.GetProviderConfigurationSchemas()))
-	for _, schema := range append(schemas, info.GetConfigurationSchema()) {
-		if _, err := withUnknownField(schema); err != nil && len(schema) > 0 {
-			e.breaks(RuleInfo, "a schema is not a JSON object: %v", err)
-		}
+	for _, flaw := range hostside.FlawsOfInfo(e.info()) {
+		e.breaks(RuleInfo, "%s", flaw)
 	}
 }
 
@@ -118,14 +81,14 @@ func (e *examination) checkConfigure(ctx context.Context) {
 	}
 	document, err := yaml.YAMLToJSON(e.options.Configuration)
 	if err == nil {
-		document, err = withUnknownField(document)
+		document, err = strange.WithField(document)
 	}
 	if err != nil {
 		e.breaks(RuleConfigure, "a document other than a YAML or JSON object is accepted: %v", err)
 		return
 	}
 	if problems, err := e.configure(ctx, document); err == nil && len(problems) == 0 {
-		e.breaks(RuleConfigure, "the field %s was accepted", unknownField)
+		e.breaks(RuleConfigure, "the field %s was accepted", strange.Field)
 	}
 	// The plugin must go on with the valid one.
 	if _, err := e.configure(ctx, e.options.Configuration); err != nil {
@@ -134,7 +97,7 @@ func (e *examination) checkConfigure(ctx context.Context) {
 }
 
 func (e *examination) configure(ctx context.Context, document []byte) ([]*deployerv1.Problem, error) {
-	out, err := bounded(ctx, e.limits.answer, e.plugin.service.Configure, &deployerv1.ConfigureRequest{Document: document})
+	out, err := bounded(ctx, e.limits.Answer, e.plugin.service.Configure, &deployerv1.ConfigureRequest{Document: document})
 	return out.GetProblems(), err
 }
 
@@ -151,7 +114,7 @@ func (e *examination) checkHealth(ctx context.Context) {
 
 func (e *examination) askHealth(ctx context.Context, when string) {
 	in := &grpc_health_v1.HealthCheckRequest{Service: goplugin.GRPCServiceName}
-	health, err := bounded(ctx, e.limits.answer, grpc_health_v1.NewHealthClient(e.plugin.conn).Check, in)
+	health, err := bounded(ctx, e.limits.Answer, grpc_health_v1.NewHealthClient(e.plugin.conn).Check, in)
 	if health.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
 		e.breaks(RuleHealth, "%sthe status of service %q is %s (error %v)", when, in.GetService(), health.GetStatus(), err)
 	}
@@ -167,12 +130,9 @@ func (e *examination) checkHooks(ctx context.Context) {
 			}
 			in.DeployItem, _ = json.Marshal(e.newProbe(itemType, "hook").DeployItem) // it can be marshalled
 		}
-		out, err := bounded(ctx, e.limits.probe, e.plugin.service.RunHooks, in)
+		out, err := bounded(ctx, e.limits.Probe, e.plugin.service.RunHooks, in)
 		if err != nil || len(out.GetOutcomes()) == 0 {
 			e.breaks(RuleHooks, "hook type %.100q is listed, but RunHooks has no outcome (error %v)", hookType, err)
-		}
-		if _, err := hostside.ReadHookOutcomes(out.GetOutcomes()); err != nil {
-			e.breaks(RuleHooks, "hook type %.100q: %v", hookType, err)
 		}
 		promised := hook.Type(hookType) == hook.ShouldReconcile && e.can().GetScheduleInConfiguration() &&
 			!bytes.Contains(in.GetDeployItem(), []byte(hook.ScheduleField))
@@ -181,26 +141,20 @@ func (e *examination) checkHooks(ctx context.Context) {
 				e.breaks(RuleHooks, "outcome %d of hook type %.100q is an opinion about an item without a schedule in its "+
 					"provider configuration, see sdk.ScheduleInConfig: {%.100q}", i, hookType, outcome.String())
 			}
-			failed := outcome.GetError()
-			if outcome.GetResult().GetRequeueAfter().AsDuration() < 0 ||
-				failed != nil && (failed.GetReason() == "" || failed.GetMessage() == "") {
-				e.breaks(RuleHooks, "outcome %d of hook type %.100q is in the past, "+
-					"or an error without reason or message: {%.100q}", i, hookType, outcome.String())
-			}
+		}
+		for _, flaw := range hostside.FlawsOfHooks(out.GetOutcomes()) {
+			e.breaks(RuleHooks, "hook type %.100q: %s", hookType, flaw)
 		}
 	}
 }
 
 // checkHoldings asks for the holdings without access to the host's cluster. Holdings elsewhere can still be listed.
 func (e *examination) checkHoldings(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, e.limits.probe)
+	ctx, cancel := context.WithTimeout(ctx, e.limits.Probe)
 	defer cancel()
 	out, err := e.plugin.service.Holdings(ctx, &deployerv1.HoldingsRequest{})
 	if err != nil || out.GetOutcome() == nil {
 		e.breaks(RuleHoldings, "expected holdings or a failure, but found: %v (error %v)", out, err)
-	}
-	for _, flaw := range exchange.FlawsOf(out.GetFailed()) {
-		e.breaks(RuleHoldings, "%s", flaw)
 	}
 	if _, strange := hostside.ReadHoldings(out.GetHeld().GetHoldings()); strange > 0 {
 		e.breaks(RuleHoldings, "%d holdings lack the namespace, the name or the UID of a deploy item", strange)

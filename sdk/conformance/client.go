@@ -3,8 +3,12 @@ package conformance
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -13,9 +17,10 @@ import (
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/proto/wire"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/conformance/internal/bounds"
 	"github.com/pergola-deploy/pergola/sdk/conformance/internal/exchange"
 	"github.com/pergola-deploy/pergola/sdk/conformance/internal/launch"
-	"github.com/pergola-deploy/pergola/sdk/hook"
+	"github.com/pergola-deploy/pergola/sdk/conformance/internal/watchdog"
 	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
@@ -25,18 +30,21 @@ type Plugin struct {
 	conn    *grpc.ClientConn
 	service deployerv1.DeployerServiceClient
 	options Options
-	limits  limits
+	limits  bounds.Limits
 	info    *deployerv1.GetInfoResponse
 	program *launch.Program // nil for a plugin that was not started here
 	path    string          // of the program
+	// watchdog hears all that the plugin says.
+	watchdog *watchdog.Watchdog
 }
 
 // Start starts a program as the host does and shakes hands with it. It uses Env, Args, Start and Output of the options.
 // ctx bounds the start alone; Close ends the process. When Start fails nothing is left running.
 func Start(ctx context.Context, path string, o Options) (*Plugin, error) {
-	started, err := launch.Start(ctx, path, launch.Options{
-		Env: o.Env, Args: o.Args, Start: o.Start, Output: o.Output, Timeout: o.bounds().probe,
-	})
+	dog := watchdog.New()
+	options := o.launch()
+	options.Output, options.DialOptions = dog.Log(o.Output), dog.DialOptions()
+	started, err := launch.Start(ctx, path, options)
 	unusable := (*launch.UnusableError)(nil)
 	switch {
 	case errors.As(err, &unusable) && unusable.NoTLS:
@@ -45,7 +53,7 @@ func Start(ctx context.Context, path string, o Options) (*Plugin, error) {
 		err = &unusableError{RuleHandshake, unusable.Message}
 	case err == nil:
 		var p *Plugin
-		if p, err = newPlugin(ctx, started.Conn, o); err == nil {
+		if p, err = newPlugin(ctx, started.Conn, o, dog); err == nil {
 			p.program, p.path = started, path
 			return p, nil
 		}
@@ -60,13 +68,14 @@ func Start(ctx context.Context, path string, o Options) (*Plugin, error) {
 // Attach connects to a plugin without TLS at an address such as "unix:///tmp/hello/plugin.sock". ctx bounds the
 // connection alone. Close ends the connection and leaves the plugin alone.
 func Attach(ctx context.Context, address string, o Options) (*Plugin, error) {
-	conn, err := grpc.NewClient(
-		address, append(wire.DialOptions(), grpc.WithNoProxy(), grpc.WithTransportCredentials(insecure.NewCredentials()))...,
-	)
+	dog := watchdog.New()
+	conn, err := grpc.NewClient(address, slices.Concat(wire.DialOptions(), dog.DialOptions(), []grpc.DialOption{
+		grpc.WithNoProxy(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+	})...)
 	if err != nil {
 		return nil, fmt.Errorf("attach to plugin: %w", err)
 	}
-	p, err := newPlugin(ctx, conn, o)
+	p, err := newPlugin(ctx, conn, o, dog)
 	if err != nil {
 		_ = conn.Close() // a failure has no effect
 		return nil, fmt.Errorf("attach to plugin: %w", err)
@@ -75,12 +84,44 @@ func Attach(ctx context.Context, address string, o Options) (*Plugin, error) {
 }
 
 // newPlugin asks a plugin for its description.
-func newPlugin(ctx context.Context, conn *grpc.ClientConn, o Options) (_ *Plugin, err error) {
-	p := &Plugin{conn: conn, service: deployerv1.NewDeployerServiceClient(conn), options: o, limits: o.bounds()}
+func newPlugin(
+	ctx context.Context, conn *grpc.ClientConn, o Options, dog *watchdog.Watchdog,
+) (_ *Plugin, err error) {
+	p := &Plugin{
+		conn: conn, service: deployerv1.NewDeployerServiceClient(conn), options: o, limits: o.bounds(), watchdog: dog,
+	}
+	dog.ReportTo(func(rule watchdog.Breach, message string) {
+		if o.Broken != nil && rule != watchdog.Panics { // the caller sees a panic in the result
+			o.Broken(rulesAlways[rule], message)
+		}
+	})
 	if p.info, err = p.getInfo(ctx); err != nil {
 		return nil, &unusableError{RuleInfo, "GetInfo: " + err.Error()}
 	}
 	return p, nil
+}
+
+// rulesAlways are those that hold for all that a plugin says.
+var rulesAlways = map[watchdog.Breach]Rule{
+	watchdog.Credentials: RuleCredentials, watchdog.Panics: RulePanics, watchdog.Result: RuleResult,
+}
+
+// Log returns a writer for the log of a plugin that was not started here. It passes the log on, and looks for
+// credentials in it: they break the rule credentials.
+func (p *Plugin) Log(to io.Writer) io.Writer { return p.watchdog.Log(to) }
+
+// meet notes what the plugin gets to know by a call.
+func (p *Plugin) meet(call *Call) {
+	if call.DeployItem == nil {
+		return
+	}
+	p.watchdog.Meet(call.DeployItem.Namespace, call.DeployItem.Name)
+	item, _ := json.Marshal(call.DeployItem) // it is a plain struct
+	for _, target := range append(slices.Collect(maps.Values(call.Targets)), call.Target) {
+		if target != nil {
+			p.watchdog.Secrets.Add(target.Content, item)
+		}
+	}
 }
 
 // unusableError reports a plugin that cannot be called, and the broken rule.
@@ -111,47 +152,27 @@ type Info struct {
 	// HookedTypes of deploy items for its hooks; none if these are its own types.
 	HookedTypes []v1alpha1.DeployItemType
 	// Capabilities are its optional parts of the protocol.
-	Capabilities Capabilities
+	Capabilities hostside.Capabilities
 	// ConfigSchema is the JSON schema of the plugin's own configuration document; empty for none.
 	ConfigSchema []byte
 	// ProviderConfigSchemas are the JSON schemas of provider configurations.
 	ProviderConfigSchemas map[v1alpha1.DeployItemType][]byte
 }
 
-// Capabilities are the optional parts of the protocol in a plugin.
-type Capabilities struct {
-	Abort, ForceReconcile, Render, Diff, Validate, Configure, Watch, CheckHealth bool
-	// ContextCredentials and ContextOCMConfig, the ConfigMap in ocmConfig of the Context, come with its calls.
-	// HostCluster: the plugin asks for the access to the host's cluster. Collect: it lists and removes its holdings
-	// outside of its items' targets. HookTargets: its hooks get the Target of an item with its content.
-	ContextCredentials, ContextOCMConfig, HostCluster, Collect, HookTargets bool
-	// LatePickUp: its operations change nothing before the first provider status or the pick-up, see sdk.LatePickUp.
-	// ScheduleInConfig: no schedule is kept elsewhere than in the provider configuration, see sdk.ScheduleInConfig.
-	LatePickUp, ScheduleInConfig bool
-	// Hooks are the types with at least one function.
-	Hooks []hook.Type
-}
-
 func (p *Plugin) getInfo(ctx context.Context) (*deployerv1.GetInfoResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, p.limits.answer)
+	ctx, cancel := context.WithTimeout(ctx, p.limits.Answer)
 	defer cancel()
 	return p.service.GetInfo(ctx, &deployerv1.GetInfoRequest{HostVersion: "conformance"})
 }
 
 // Info returns the description of the plugin from the time of its start or attachment.
 func (p *Plugin) Info() *Info {
-	in, can := p.info, hostside.ReadCapabilities(p.info.GetCapabilities())
+	in := p.info
 	info := &Info{
 		Name: in.GetName(), Version: in.GetVersion(), SDKVersion: in.GetSdkVersion(),
-		Types:       names[v1alpha1.DeployItemType](in.GetDeployItemTypes()),
-		HookedTypes: names[v1alpha1.DeployItemType](in.GetHookedDeployItemTypes()),
-		Capabilities: Capabilities{
-			Abort: can.Abort, ForceReconcile: can.ForceReconcile, Render: can.Render, Diff: can.Diff,
-			Validate: can.Validate, Configure: can.Configure, Watch: can.Watch, CheckHealth: can.CheckHealth,
-			ContextCredentials: can.ContextCredentials, ContextOCMConfig: can.ContextOCMConfig, HostCluster: can.HostCluster,
-			Collect: can.Collect, LatePickUp: can.LatePickUp, ScheduleInConfig: can.ScheduleInConfig,
-			HookTargets: can.HookTargets, Hooks: names[hook.Type](can.HookTypes),
-		},
+		Types:                 names[v1alpha1.DeployItemType](in.GetDeployItemTypes()),
+		HookedTypes:           names[v1alpha1.DeployItemType](in.GetHookedDeployItemTypes()),
+		Capabilities:          hostside.ReadCapabilities(in.GetCapabilities()),
 		ConfigSchema:          in.GetConfigurationSchema(),
 		ProviderConfigSchemas: map[v1alpha1.DeployItemType][]byte{},
 	}
@@ -215,7 +236,8 @@ func (p *Plugin) DeleteUntilDone(ctx context.Context, call Call) *Result {
 }
 
 func (p *Plugin) operate(ctx context.Context, name string, open exchange.Opener, call Call) *Result {
-	return call.converse(ctx, p.limits.silence, open, func(rule Rule, message string) {
+	p.meet(&call)
+	return call.converse(ctx, p.limits.Silence, open, func(rule Rule, message string) {
 		if p.options.Broken != nil {
 			p.options.Broken(rule, name+": "+message)
 		}

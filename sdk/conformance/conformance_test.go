@@ -16,6 +16,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/proto/wire"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/conformance/internal/bounds"
 	"github.com/pergola-deploy/pergola/test/await"
 )
 
@@ -28,10 +29,10 @@ func fakeCase() Case {
 func examine(t *testing.T, name string, env ...string) *Report {
 	t.Helper()
 	m := misbehaviours()[name]
-	limits := usualLimits()
-	limits.pause, limits.large = 50*time.Millisecond, 1<<10
+	limits := bounds.Usual()
+	limits.Pause, limits.Large = 50*time.Millisecond, 1<<10
 	// The machine may be busy.
-	limits.answer, limits.probe, limits.end, limits.silence = time.Minute, time.Minute, time.Minute, time.Minute
+	limits.Answer, limits.Probe, limits.End, limits.Silence = time.Minute, time.Minute, time.Minute, time.Minute
 	if m.limits != nil {
 		m.limits(&limits)
 	}
@@ -40,6 +41,7 @@ func examine(t *testing.T, name string, env ...string) *Report {
 	}
 	if !m.noCase {
 		o.Cases = []Case{fakeCase()}
+		o.Cases[0].Timeout = m.timeout
 	}
 	check, plugin := Binary, testBinary(t)
 	if m.program == nil {
@@ -96,7 +98,7 @@ func TestHooksAlone(t *testing.T) {
 	if diff := cmp.Diff([]v1alpha1.DeployItemType{fakeType}, report.Info.HookedTypes); diff != "" {
 		t.Errorf("hooked types (-want +got):\n%s", diff)
 	}
-	expectPassed(t, report, RuleHealth, RuleInfo, RuleHooks)
+	expectPassed(t, report, RuleHealth, RuleInfo, RuleHooks, RulePanics)
 }
 
 func TestWithoutCasesAndProcess(t *testing.T) {
@@ -105,8 +107,9 @@ func TestWithoutCasesAndProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	expectPassed(t, report, RuleHealth, RuleInfo, RuleHooks, RuleCredentials, RuleHoldings, RuleStartFirst, RuleTexts,
-		RuleUnknownIgnored, RuleStop, RuleLargeMessages, RuleConcurrentCalls, RuleCallEnds, RuleOneResult, RuleHeartbeat,
+	expectPassed(t, report, RuleHealth, RuleInfo, RuleSchemas, RuleHooks, RuleCredentials, RuleHoldings, RuleWatch,
+		RulePanics, RuleStartFirst, RuleTexts, RuleValidate, RuleUnknownIgnored, RuleStop,
+		RuleLargeMessages, RuleConcurrentCalls, RuleCallEnds, RuleOneResult, RuleHeartbeat,
 		RuleSequence, RuleProviderStatus, RuleResult, RuleConditions, RuleConfigStrict)
 }
 

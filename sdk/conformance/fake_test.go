@@ -17,6 +17,7 @@ import (
 	"github.com/pergola-deploy/pergola/proto/handshake"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/conformance/internal/strange"
 )
 
 const (
@@ -38,7 +39,8 @@ func (*fake) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deployerv1.G
 	return &deployerv1.GetInfoResponse{
 		Name: "fake", Version: "1", DeployItemTypes: []string{fakeType},
 		Capabilities: &deployerv1.Capabilities{
-			Abort: true, Render: true, Diff: true, Configure: true, SeparateDocuments: true,
+			Abort: true, ForceReconcile: true, Render: true, Diff: true, Configure: true, Validate: true, Watch: true,
+			CheckHealth: true, SeparateDocuments: true,
 			ContextCredentials: true, OcmConfig: true, HostCluster: true, Collect: true,
 			HookTypes: []string{"End", "ShouldReconcile", "Start"}, ScheduleInConfiguration: true,
 		},
@@ -62,7 +64,28 @@ func (*fake) Render(context.Context, *deployerv1.RenderRequest) (*deployerv1.Ren
 	return &deployerv1.RenderResponse{Outcome: &deployerv1.RenderResponse_Children{Children: children}}, nil
 }
 
-func (*fake) Diff(context.Context, *deployerv1.DiffRequest) (*deployerv1.DiffResponse, error) {
+func (*fake) Validate(_ context.Context, in *deployerv1.ValidateRequest) (*deployerv1.ValidateResponse, error) {
+	out := &deployerv1.ValidateResponse{}
+	if strings.Contains(string(in.GetProviderConfiguration()), strange.Field) {
+		out.Problems = []*deployerv1.Problem{{Field: strange.Field, Message: "unknown field"}}
+	}
+	return out, nil
+}
+
+func (f *fake) Watch(
+	_ *deployerv1.WatchRequest, stream grpc.ServerStreamingServer[deployerv1.WatchResponse],
+) error {
+	if watches := f.misbehaviour.watches; watches != nil {
+		return watches(stream.Send)
+	}
+	<-stream.Context().Done()
+	return nil
+}
+
+func (*fake) Diff(_ context.Context, in *deployerv1.DiffRequest) (*deployerv1.DiffResponse, error) {
+	if len(in.GetStart().GetProviderStatus()) > 0 {
+		return &deployerv1.DiffResponse{Outcome: &deployerv1.DiffResponse_Changes{Changes: &deployerv1.Changes{}}}, nil
+	}
 	change := &deployerv1.Change{Object: "ConfigMap a", Action: "create", After: []byte(fakeObject)}
 	changes := &deployerv1.Changes{Changes: []*deployerv1.Change{change}}
 	return &deployerv1.DiffResponse{Outcome: &deployerv1.DiffResponse_Changes{Changes: changes}}, nil
@@ -89,6 +112,10 @@ func (f *fake) Reconcile(stream serverStream) error { return f.operate("Reconcil
 func (f *fake) Delete(stream serverStream) error { return f.operate("Delete", stream) }
 
 func (f *fake) Abort(stream serverStream) error { return f.operate("Abort", stream) }
+
+func (f *fake) ForceReconcile(stream serverStream) error { return f.operate("ForceReconcile", stream) }
+
+func (f *fake) CheckHealth(stream serverStream) error { return f.operate("CheckHealth", stream) }
 
 // conversation is one call.
 type conversation struct {
@@ -119,14 +146,14 @@ func (f *fake) operate(method string, stream serverStream) error {
 	c.start, c.item = first.GetStart(), item.Name
 	config, saved := string(c.start.GetProviderConfiguration()), string(c.start.GetProviderStatus())
 	switch {
-	case method == "Abort", saved == deletingStatus:
+	case method == "Abort", method == "CheckHealth", saved == deletingStatus:
 		return c.say(succeeded())
 	case method == "Delete":
 		return c.say(waiting("the guests to leave", deletingStatus))
 	case config == "":
 		return c.say(failed("spec.config is missing"))
-	case strings.Contains(config, unknownField):
-		return c.say(failed("unknown field " + unknownField))
+	case strings.Contains(config, strange.Field):
+		return c.say(failed("unknown field " + strange.Field))
 	case saved != "":
 		m := succeeded()
 		m.GetResult().GetSucceeded().Exports = []byte(`{"a":1}`)

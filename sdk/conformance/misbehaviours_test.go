@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/sdk/conformance/internal/bounds"
+	"github.com/pergola-deploy/pergola/sdk/conformance/internal/strange"
 	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
@@ -26,10 +28,14 @@ type misbehaviour struct {
 	// says replaces how a message of an operation is sent.
 	says    saying
 	options []grpc.ServerOption
+	// watches replaces Watch.
+	watches func(send func(*deployerv1.WatchResponse) error) error
 	// program makes it a process of its own; nil for a plugin that is attached to.
 	program *program
 	// limits are shorter ones, for what is broken by waiting.
-	limits func(*limits)
+	limits func(*bounds.Limits)
+	// timeout of the case, if it is not the usual one.
+	timeout time.Duration
 	// noCase checks it without a deploy item.
 	noCase bool
 }
@@ -94,7 +100,7 @@ func refuses(item Rule, wrong func(*deployerv1.HostMessage) bool) saying {
 func misbehaviours() map[string]misbehaviour {
 	var serial sync.Mutex
 	var asked, cancelled, deletions atomic.Int32
-	impatient := func(l *limits) { l.answer, l.probe, l.end = time.Second, 5*time.Second, 2*time.Second }
+	impatient := func(l *bounds.Limits) { l.Answer, l.Probe, l.End = time.Second, 5*time.Second, 2*time.Second }
 	return map[string]misbehaviour{
 		// The process.
 		"RubbishFirst": {want: []Rule{RuleHandshake}, program: &program{before: func() {
@@ -116,15 +122,15 @@ func misbehaviours() map[string]misbehaviour {
 		}},
 		"EndsWithSignal": {
 			want: []Rule{RuleSignalsIgnored}, program: &program{takesSignals: true}, noCase: true,
-			limits: func(l *limits) { l.pause = 5 * time.Second },
+			limits: func(l *bounds.Limits) { l.Pause = 5 * time.Second },
 		},
 		"IgnoresShutdown": {
 			want: []Rule{RuleEndsWhenTold}, program: &program{ignoresShutdown: true}, noCase: true,
-			limits: func(l *limits) { l.end = 2 * time.Second },
+			limits: func(l *bounds.Limits) { l.End = 2 * time.Second },
 		},
 		"OutlivesItsHost": {
 			want: []Rule{RuleEndsWithHost}, program: &program{ignoresLifeline: true}, noCase: true,
-			limits: func(l *limits) { l.end = 2 * time.Second },
+			limits: func(l *bounds.Limits) { l.End = 2 * time.Second },
 		},
 		// One bad item must not end the others.
 		"DiesOfAnItem": {
@@ -155,9 +161,37 @@ func misbehaviours() map[string]misbehaviour {
 		})},
 		// A plugin that was restarted has to be the same.
 		"OtherEachTime": {want: []Rule{RuleInfo}, answers: answer(func(i *info) { i.Version = fmt.Sprint(asked.Add(1)) })},
-		"SchemaNoJSON": {want: []Rule{RuleInfo}, answers: answer(func(i *info) {
+		"SchemaNoJSON": {want: []Rule{RuleSchemas}, answers: answer(func(i *info) {
 			i.ConfigurationSchema = []byte("free text")
 		})},
+		"SchemaOfNoType": {want: []Rule{RuleSchemas}, answers: answer(func(i *info) {
+			i.ProviderConfigurationSchemas[fakeType] = []byte(`{"type":"objekt"}`)
+		})},
+		// The host has no other documents.
+		"SchemaElsewhere": {want: []Rule{RuleSchemas}, answers: answer(func(i *info) {
+			i.ProviderConfigurationSchemas[fakeType] = []byte(`{"$ref":"file:///etc/passwd"}`)
+		})},
+		"SchemaOfAnother": {want: []Rule{RuleSchemas}, answers: answer(func(i *info) {
+			i.ProviderConfigurationSchemas[fakeType] = []byte(`{"type":"object","required":["size"]}`)
+		})},
+		"ValidatesAnything": {want: []Rule{RuleValidate}, answers: answer(func(r *deployerv1.ValidateResponse) {
+			r.Problems = nil
+		})},
+		"ValidatesNothing": {want: []Rule{RuleValidate}, answers: answer(func(r *deployerv1.ValidateResponse) {
+			r.Problems = append(r.Problems, &deployerv1.Problem{Field: "size", Message: strange.Field})
+		})},
+		"ValidatesWithoutText": {want: []Rule{RuleResult}, answers: answer(func(r *deployerv1.ValidateResponse) {
+			for _, p := range r.GetProblems() {
+				p.Message = ""
+			}
+		})},
+		"WatchEnds": {want: []Rule{RuleWatch}, watches: func(func(*deployerv1.WatchResponse) error) error { return nil }},
+		"WakesNoItem": {want: []Rule{RuleWatch}, watches: func(send func(*deployerv1.WatchResponse) error) error {
+			return errors.Join(send(&deployerv1.WatchResponse{Name: "item"}), errors.New("enough"))
+		}},
+		"WakesStrangers": {want: []Rule{RuleWatch}, watches: func(send func(*deployerv1.WatchResponse) error) error {
+			return errors.Join(send(&deployerv1.WatchResponse{Namespace: "shop", Name: "web"}), errors.New("enough"))
+		}},
 		"ConfiguredWithAnything": {want: []Rule{RuleConfigure}, answers: answer(func(r *deployerv1.ConfigureResponse) {
 			r.Problems = nil
 		})},
@@ -185,7 +219,9 @@ func misbehaviours() map[string]misbehaviour {
 			r.GetChildren().GetChildren()[0].Name = fmt.Sprint(asked.Add(1))
 		})},
 		"UnknownAction": {want: []Rule{RuleDiff}, answers: answer(func(r *deployerv1.DiffResponse) {
-			r.GetChanges().GetChanges()[0].Action = "Create"
+			for _, change := range r.GetChanges().GetChanges() {
+				change.Action = "Create"
+			}
 		})},
 
 		// Operations.
@@ -201,12 +237,15 @@ func misbehaviours() map[string]misbehaviour {
 			func(m *deployerv1.HostMessage) bool { return m.GetStop() != nil })},
 		"ThirtyTwoMiB": {
 			want: []Rule{RuleLargeMessages}, options: []grpc.ServerOption{grpc.MaxRecvMsgSize(32 << 20)},
-			limits: func(l *limits) { l.large = usualLimits().large },
+			limits: func(l *bounds.Limits) { l.Large = bounds.Usual().Large },
 		},
 		"OneAtATime": {
-			want: []Rule{RuleConcurrentCalls}, limits: func(l *limits) { l.probe = 5 * time.Second },
+			want: []Rule{RuleConcurrentCalls}, limits: func(l *bounds.Limits) { l.Probe = 5 * time.Second },
 			options: []grpc.ServerOption{grpc.ChainStreamInterceptor(
-				func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+				func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+					if !info.IsClientStream { // Watch is open beside all calls
+						return handle(srv, stream)
+					}
 					serial.Lock()
 					defer serial.Unlock()
 					return handle(srv, stream)
@@ -234,7 +273,7 @@ func misbehaviours() map[string]misbehaviour {
 		})},
 		// The host takes a plugin that says nothing for one that hangs.
 		"Silence": {
-			want: []Rule{RuleHeartbeat}, limits: func(l *limits) { l.silence = 200 * time.Millisecond },
+			want: []Rule{RuleHeartbeat}, limits: func(l *bounds.Limits) { l.Silence = 200 * time.Millisecond },
 			says: deployed(func(c *conversation, m *message) error {
 				time.Sleep(300 * time.Millisecond)
 				return c.Send(m)
@@ -262,6 +301,47 @@ func misbehaviours() map[string]misbehaviour {
 				r.GetFailed().Errors = nil
 			}
 		})},
+		"Panics": {want: []Rule{RulePanics}, says: results(func(c *conversation, r *result) {
+			for _, e := range r.GetFailed().GetErrors() {
+				if c.start == nil {
+					e.Reason = "PluginPanic"
+				}
+			}
+		})},
+		"ReasonWithASpace": {want: []Rule{RuleResult}, says: results(func(_ *conversation, r *result) {
+			for _, e := range r.GetFailed().GetErrors() {
+				e.Reason = "it is wrong"
+			}
+		})},
+		"CodeThatDoesNotExist": {want: []Rule{RuleResult}, says: results(func(_ *conversation, r *result) {
+			for _, e := range r.GetFailed().GetErrors() {
+				e.Codes = append(e.Codes, "ERR_QUOTA")
+			}
+		})},
+		"HealthIsSaved": {want: []Rule{RuleCheckHealth}, says: results(func(c *conversation, r *result) {
+			if c.method == "CheckHealth" {
+				r.ProviderStatus = []byte(savedStatus)
+				r.ProviderStatus = append(r.ProviderStatus, ' ')
+			}
+		})},
+		"ForcesForEver": {
+			want: []Rule{RuleForce}, timeout: 2 * time.Second,
+			says: func(c *conversation, m *message) error {
+				if c.start.GetForced() {
+					m = waiting("the end of the force", "")
+				}
+				return c.Send(m)
+			},
+		},
+		"AbortsForEver": {
+			want: []Rule{RuleAbort}, timeout: 2 * time.Second,
+			says: func(c *conversation, m *message) error {
+				if c.method == "Abort" {
+					m = waiting("the end of the abort", "")
+				}
+				return c.Send(m)
+			},
+		},
 		"ConditionOfTheHost": {want: []Rule{RuleConditions}, says: results(func(_ *conversation, r *result) {
 			r.Conditions = []*deployerv1.Condition{{Type: "Ready", Status: "True", Reason: "AsItWas"}}
 		})},

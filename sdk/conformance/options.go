@@ -1,11 +1,14 @@
 package conformance
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os/exec"
 	"time"
+
+	"github.com/pergola-deploy/pergola/sdk/conformance/internal/bounds"
+	"github.com/pergola-deploy/pergola/sdk/conformance/internal/launch"
+	"github.com/pergola-deploy/pergola/sdk/conformance/internal/strange"
 )
 
 // Options are for the start of a plugin and its checks. The zero value is of use.
@@ -31,7 +34,7 @@ type Options struct {
 	// reports its findings itself.
 	Broken func(rule Rule, message string)
 
-	limits *limits // nil for the usual ones
+	limits *bounds.Limits // nil for the usual ones
 }
 
 // Case is a valid deploy item to deploy and delete.
@@ -45,38 +48,16 @@ type Case struct {
 	Timeout time.Duration
 }
 
-// limits bound the times of a plugin.
-type limits struct {
-	// answer bounds answers to simple questions.
-	answer time.Duration
-	// probe bounds the handshake, and a call for an item without a provider configuration.
-	probe time.Duration
-	// end bounds the end of a process after the request.
-	end time.Duration
-	// silence bounds the time without a message. It is more than in the protocol, for the sake of slow machines.
-	silence time.Duration
-	// pause is the time to watch for something forbidden, and the time until a silent call is cut short.
-	pause time.Duration
-	// large is close to the largest size of a message.
-	large int
-}
-
-func (o *Options) bounds() limits {
+func (o *Options) bounds() bounds.Limits {
 	if o.limits != nil {
 		return *o.limits
 	}
-	return usualLimits()
+	return bounds.Usual()
 }
 
-func usualLimits() limits {
-	return limits{
-		answer:  10 * time.Second,
-		probe:   30 * time.Second,
-		end:     10 * time.Second,
-		silence: 20 * time.Second,
-		pause:   300 * time.Millisecond,
-		large:   60 << 20,
-	}
+// launch returns the options for the start of the program.
+func (o *Options) launch() launch.Options {
+	return launch.Options{Env: o.Env, Args: o.Args, Start: o.Start, Output: o.Output, Timeout: o.bounds().Probe}
 }
 
 // prepared returns the cases with their defaults. The error names a missing part.
@@ -86,7 +67,7 @@ func (o *Options) prepared() ([]Case, error) {
 		if c.Call.DeployItem == nil || c.Call.DeployItem.Spec.Config == nil {
 			return nil, fmt.Errorf("case %q needs a deploy item with a provider configuration", c.Name)
 		}
-		if _, err := withUnknownField(c.Call.DeployItem.Spec.Config.Raw); err != nil {
+		if _, err := strange.WithField(c.Call.DeployItem.Spec.Config.Raw); err != nil {
 			return nil, fmt.Errorf("the provider configuration of case %q must be a JSON object: %w", c.Name, err)
 		}
 		if c.Timeout == 0 {
@@ -96,20 +77,4 @@ func (o *Options) prepared() ([]Case, error) {
 		cases = append(cases, c)
 	}
 	return cases, nil
-}
-
-// unknownField makes a document invalid.
-const unknownField = "conformanceUnknownField"
-
-// withUnknownField returns a JSON object with an unknown field.
-func withUnknownField(document []byte) ([]byte, error) {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(document, &fields); err != nil {
-		return nil, err
-	}
-	if fields == nil { // the document was null
-		fields = map[string]json.RawMessage{}
-	}
-	fields[unknownField] = json.RawMessage("true")
-	return json.Marshal(fields)
 }

@@ -51,6 +51,7 @@ func failure(method string, err error, failed *deployerv1.Failed) error {
 
 // Render returns the desired objects of a deploy item. An error of the deployer is a *Failed.
 func (p *Plugin) Render(ctx context.Context, call Call) ([]sdk.Child, error) {
+	p.meet(&call)
 	start, err := call.question()
 	if err != nil {
 		return nil, err
@@ -68,6 +69,7 @@ func (p *Plugin) Render(ctx context.Context, call Call) ([]sdk.Child, error) {
 
 // Diff returns the changes of a job. An error of the deployer is a *Failed.
 func (p *Plugin) Diff(ctx context.Context, call Call) ([]sdk.Change, error) {
+	p.meet(&call)
 	start, err := call.question()
 	if err != nil {
 		return nil, err

@@ -1,8 +1,9 @@
 package conformance
 
 import (
-	"fmt"
 	"slices"
+
+	"github.com/pergola-deploy/pergola/sdk/conformance/internal/tally"
 )
 
 // Verdict is the result for one rule.
@@ -42,43 +43,20 @@ func (r *Report) Broken() []Finding {
 	return slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return f.Verdict != Broken })
 }
 
-// maxMessages bounds the messages about one rule.
-const maxMessages = 10
+// findings by rule.
+type findings = tally.Tally[Rule]
 
-// findings by rule. A rule without an entry was not checked.
-type findings map[Rule]*Finding
-
-// pass notes that a rule was checked, unless it is broken.
-func (f findings) pass(rule Rule) { f.entry(rule, Passed) }
-
-// skip notes why a rule cannot be checked, unless it was checked before. The first reason counts.
-func (f findings) skip(rule Rule, why string) {
-	if f[rule] == nil {
-		f.entry(rule, NotApplicable).Messages = []string{why}
-	}
-}
-
-func (f findings) breaks(rule Rule, format string, args ...any) {
-	message, found := fmt.Sprintf(format, args...), f.entry(rule, Broken)
-	if len(found.Messages) < maxMessages && !slices.Contains(found.Messages, message) {
-		found.Messages = append(found.Messages, message)
-	}
-}
-
-// entry returns the finding of a rule. Any verdict replaces NotApplicable, and Broken replaces Passed.
-func (f findings) entry(rule Rule, verdict Verdict) *Finding {
-	had := f[rule]
-	if had == nil || verdict != had.Verdict && verdict != NotApplicable && had.Verdict != Broken {
-		f[rule] = &Finding{Rule: rule, Verdict: verdict}
-	}
-	return f[rule]
+// verdicts are those of a report.
+var verdicts = map[tally.Verdict]Verdict{
+	tally.NotApplicable: NotApplicable, tally.Passed: Passed, tally.Broken: Broken,
 }
 
 // list returns a finding for each rule.
-func (f findings) list() []Finding {
+func list(found *findings) []Finding {
 	all := make([]Finding, 0, len(rules))
 	for _, rule := range Rules() {
-		all = append(all, *f.entry(rule, NotApplicable))
+		entry := found.Get(rule)
+		all = append(all, Finding{Rule: rule, Verdict: verdicts[entry.Verdict], Messages: entry.Messages})
 	}
 	return all
 }

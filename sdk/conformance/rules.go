@@ -13,10 +13,13 @@ const (
 
 	RuleHealth      Rule = "health"
 	RuleInfo        Rule = "info"
+	RuleSchemas     Rule = "schemas"
 	RuleConfigure   Rule = "configure"
 	RuleHooks       Rule = "hooks"
 	RuleCredentials Rule = "credentials"
 	RuleHoldings    Rule = "holdings"
+	RuleWatch       Rule = "watch"
+	RulePanics      Rule = "panics"
 
 	RuleStartFirst      Rule = "start-first"
 	RuleTexts           Rule = "texts"
@@ -34,11 +37,15 @@ const (
 	RuleConditions     Rule = "conditions"
 
 	RuleConfigStrict Rule = "config-strict"
+	RuleValidate     Rule = "validate"
 	RuleRender       Rule = "render"
 	RuleDiff         Rule = "diff"
 	RuleSaveRefused  Rule = "save-refused"
 	RuleReconcile    Rule = "reconcile"
+	RuleCheckHealth  Rule = "check-health"
+	RuleForce        Rule = "force"
 	RuleDelete       Rule = "delete"
+	RuleAbort        Rule = "abort"
 )
 
 // rules lists the rules with their texts.
@@ -58,14 +65,21 @@ var rules = []struct {
 	{RuleHealth, "The gRPC health service says SERVING for the service plugin, also during a call."},
 	{RuleInfo, "GetInfo answers within 10 seconds, and the same each time: a name that is a DNS label, a version, and " +
 		"deploy item types, none empty and each once; without any, it names the types for its hooks. Its types of hooks " +
-		"exist, its schemas are JSON objects."},
+		"exist."},
+	{RuleSchemas, "Each schema is a JSON schema without references to other documents. By them, the configuration of " +
+		"the plugin and the provider configurations of the cases are valid."},
 	{RuleConfigure, "Configure accepts a valid document, also a second time, and refuses one with an unknown field."},
 	{RuleHooks, "RunHooks answers with an outcome for each function of a listed hook type: none, a result without a " +
-		"negative time to requeue after, or an error with a reason and a message. Start comes without a deploy item."},
+		"negative time to requeue after, or an error as in rule result. Start comes without a deploy item."},
 	{RuleCredentials, "A call ends as usual whichever credentials, ocmConfig and access to the host cluster come with " +
-		"it, and without any. No message of a call holds credentials."},
+		"it, and without any. No answer, message, error or line of the log holds credentials, and none what is secret in " +
+		"the content of a Target."},
 	{RuleHoldings, "With capability collect, Holdings answers soon, also without the access to the host cluster: with " +
 		"holdings, each with the namespace, the name and the UID of a deploy item, or with a failure and its cause."},
+
+	{RuleWatch, "With capability watch, Watch stays open, and wakes only deploy items that the plugin has seen, by " +
+		"namespace and name."},
+	{RulePanics, "No call panics: no error has the reason PluginPanic."},
 
 	{RuleStartFirst, "A call with another first message than start, or with a deploy item outside JSON, ends with an " +
 		"error or a failure, and the plugin lives on."},
@@ -82,21 +96,31 @@ var rules = []struct {
 		"names its subject."},
 	{RuleProviderStatus, "A provider status is a JSON object with apiVersion and kind."},
 	{RuleResult, "The result of a job in progress names the awaited event, and no negative poll interval. The result of " +
-		"a failed call has at least one error; each has a reason and a message. Exports are a JSON object."},
+		"a failed call has 1 to 16 errors; each has a reason in CamelCase, a message, no negative pause, and codes that " +
+		"exist. A problem of a configuration has a message. Sentences have at most 8 KiB. Exports are a JSON object."},
 	{RuleConditions, "A result has at most 8 conditions. Each has a type in CamelCase, neither another one's nor the " +
 		"host's, a status of True, False or Unknown, and a reason in CamelCase."},
 
 	{RuleConfigStrict, "An item without a provider configuration, or with an unknown field in it, fails with " +
 		"ERR_CONFIGURATION_PROBLEM, and the message names spec.config or the field."},
+	{RuleValidate, "With capability validate, Validate finds no problem in a valid provider configuration, and one that " +
+		"names an unknown field. It changes nothing."},
 	{RuleRender, "Render of a valid item answers with desired objects, and the same each time: JSON objects with " +
-		"apiVersion and kind, each with a unique name, not empty. Reconcile takes them unchanged, and succeeds with them."},
-	{RuleDiff, "Diff of a valid item answers with changes, before it is deployed and afterwards, and before that the " +
-		"same each time. Each change names its object and a known action."},
+		"apiVersion and kind, each with a unique name, not empty. It changes nothing. Reconcile takes them unchanged, and " +
+		"succeeds with them."},
+	{RuleDiff, "Diff of a valid item answers with changes, before it is deployed and afterwards, the same ones each " +
+		"time, but with others after the deployment. Each change names its object and a known action. It changes nothing."},
 	{RuleSaveRefused, "A call does not succeed if its provider status could not be saved, or if it asked for the " +
 		"pick-up of its job in vain."},
 	{RuleReconcile, "The job of a valid item succeeds, also after a call of it was cut short, and again with its saved " +
 		"provider status."},
-	{RuleDelete, "The deletion of the item succeeds, and so does one after everything is gone."},
+	{RuleCheckHealth, "CheckHealth of a deployed item answers with health or a lack, saves no provider status and " +
+		"changes nothing."},
+	{RuleForce, "A forced job succeeds: ForceReconcile until its first answer, if there is one, and then Reconcile."},
+	{RuleDelete, "The deletion of the item succeeds, and so does one after everything is gone, with the earlier " +
+		"provider status as well. After it, Diff shows creations as before the deployment, Holdings has none of the item, " +
+		"and the item can be deployed again."},
+	{RuleAbort, "The abort of a job succeeds, and so does the next job."},
 }
 
 // Rules returns all rules, in the order of a report.

@@ -137,7 +137,7 @@ func TestOptionalMethods(t *testing.T) {
 		Types: []v1alpha1.DeployItemType{"example.org/greeter"},
 		Capabilities: Capabilities{
 			Abort: true, ForceReconcile: true, Render: true, Diff: true, Validate: true, Configure: true, Watch: true,
-			CheckHealth: true,
+			CheckHealth: true, SeparateDocuments: true, WatchItems: true,
 		},
 		ConfigSchema:          []byte(`{}`),
 		ProviderConfigSchemas: map[v1alpha1.DeployItemType][]byte{"example.org/greeter": []byte(`{"type":"object"}`)},

@@ -68,6 +68,7 @@ func serve(t testing.TB, endWithin time.Duration, server server) *Plugin {
 		t.Fatalf("sdktest: %v", err)
 	}
 	t.Cleanup(plugin.Close)
+	out.through(plugin.Log)
 	return plugin
 }
 
@@ -121,6 +122,13 @@ func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.w.Write(p)
+}
+
+// through passes the output through another writer.
+func (o *output) through(writer func(io.Writer) io.Writer) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.w = writer(o.w)
 }
 
 func (o *output) close() {

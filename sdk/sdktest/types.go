@@ -6,6 +6,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/conformance"
+	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
 // The types of package conformance.
@@ -34,7 +35,7 @@ type (
 	// Info is the description of a plugin by itself.
 	Info = conformance.Info
 	// Capabilities are the optional parts of the protocol in a plugin.
-	Capabilities = conformance.Capabilities
+	Capabilities = hostside.Capabilities
 	// HookOutcome is the answer of one hook function.
 	HookOutcome = conformance.HookOutcome
 )

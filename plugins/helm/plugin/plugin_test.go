@@ -86,9 +86,10 @@ func TestInfo(t *testing.T) {
 		t.Errorf("found %s %s for %v", info.Name, info.Version, info.Types)
 	}
 	want := sdktest.Capabilities{
+		SeparateDocuments: true, WatchItems: true,
 		Render: true, Diff: true, Validate: true, Configure: true, Watch: true, ForceReconcile: true,
 		CheckHealth: true, ContextCredentials: true, ContextOCMConfig: true, LatePickUp: true, ScheduleInConfig: true,
-		Hooks: []hook.Type{hook.ShouldReconcile},
+		HookTypes: []string{string(hook.ShouldReconcile)},
 	}
 	if diff := cmp.Diff(want, info.Capabilities); diff != "" {
 		t.Errorf("capabilities: -want +got:\n%s", diff)

@@ -295,6 +295,28 @@ func verdictsText(verdicts []verdict) string {
 				}
 			}
 		}
+		out.WriteString(terminal.Indented("    ", notApplicable(v.Rules)))
 	}
 	return out.String()
+}
+
+// notApplicable names the rules that did not apply, by reason.
+func notApplicable(rules []finding) string {
+	var reasons []string
+	names := map[string][]string{}
+	for _, f := range rules {
+		if f.Verdict != conformance.NotApplicable {
+			continue
+		}
+		reason := strings.Join(f.Messages, "; ")
+		if names[reason] == nil {
+			reasons = append(reasons, reason)
+		}
+		names[reason] = append(names[reason], string(f.Rule))
+	}
+	var lines []string
+	for _, reason := range reasons {
+		lines = append(lines, "not applicable: "+strings.Join(names[reason], ", ")+": "+reason)
+	}
+	return strings.Join(lines, "\n")
 }

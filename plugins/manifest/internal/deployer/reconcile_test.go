@@ -32,8 +32,9 @@ func TestConformance(t *testing.T) {
 func TestCapabilities(t *testing.T) {
 	t.Parallel()
 	want := sdktest.Capabilities{
+		SeparateDocuments: true, WatchItems: true,
 		Render: true, Diff: true, Validate: true, Configure: true, Watch: true, LatePickUp: true, CheckHealth: true,
-		Hooks: []hook.Type{hook.ShouldReconcile},
+		HookTypes: []string{string(hook.ShouldReconcile)},
 	}
 	if diff := cmp.Diff(want, newWorld(t).Plugin.Info().Capabilities); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

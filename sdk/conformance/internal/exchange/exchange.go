@@ -26,7 +26,6 @@ type Breach int
 // The rules.
 const (
 	Texts Breach = iota
-	Credentials
 	OneResult
 	Heartbeat
 	Sequence
@@ -181,9 +180,6 @@ func (x *conversation) listen(ctx context.Context) error {
 			x.breaks(OneResult, "%T was sent after the result", m.GetContent())
 			continue
 		}
-		if repeatsBait(m) {
-			x.breaks(Credentials, "credentials that came with the call are in a message: %T", m.GetContent())
-		}
 		if result := m.GetResult(); result != nil {
 			finished = true
 			if err := x.finish(result); err != nil {
@@ -248,7 +244,7 @@ func (x *conversation) checkQuestion(sequence uint64, name string) {
 }
 
 func (x *conversation) checkStatus(document []byte) {
-	if err := hostside.CheckObject(document); err != nil {
-		x.breaks(ProviderStatus, "the provider status %v", err)
+	if err := hostside.CheckProviderStatus(document); err != nil {
+		x.breaks(ProviderStatus, "%v", err)
 	}
 }

@@ -50,6 +50,8 @@ type Options struct {
 	Output io.Writer
 	// Timeout bounds the handshake.
 	Timeout time.Duration
+	// DialOptions are added to those of the connection.
+	DialOptions []grpc.DialOption
 }
 
 // Program is a running program, and the runner of go-plugin's client.
@@ -112,7 +114,7 @@ func Start(ctx context.Context, path string, o Options) (*Program, error) {
 		Logger:           hclog.NewNullLogger(),
 		SyncStdout:       p.output,
 		SyncStderr:       p.output,
-		GRPCDialOptions:  wire.DialOptions(),
+		GRPCDialOptions:  append(wire.DialOptions(), o.DialOptions...),
 		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, dir string) (runner.Runner, error) {
 			p.env, p.dir = slices.Concat(spec.Env, []string{"PLUGIN_CLIENT_CERT=" + string(certificate)}), dir
 			return p, nil
@@ -261,12 +263,6 @@ func (p *Program) Ends(within time.Duration) bool {
 		return false
 	}
 }
-
-// Signal sends a signal to the process.
-func (p *Program) Signal(signal os.Signal) error { return p.cmd.Process.Signal(signal) }
-
-// CloseLifeline ends the lifeline, as the end of the host does.
-func (p *Program) CloseLifeline() { _ = p.lifeline.Close() }
 
 // Socket returns the path of the program's socket.
 func (p *Program) Socket() string { return p.socket }

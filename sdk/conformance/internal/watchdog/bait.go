@@ -1,19 +1,30 @@
-package exchange
+package watchdog
 
 import (
-	"bytes"
 	"fmt"
-	"slices"
 
-	"google.golang.org/protobuf/proto"
-
-	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
 // baits are secrets, too long to be in a message by chance.
 var baits = []string{
 	"bait-0f6e7a1b", "Y29uZm9ybWFuY2U6YmFpdC0wZjZlN2ExYg==", "Bearer bait-c5d24e98", "bait-7d20b9e6", "bait-91c4f2d3",
+	"bait-3b58d0ce", "bait-e17f94a2",
+}
+
+// New returns a watchdog with the baits as its secrets.
+func New() *Watchdog {
+	w := &Watchdog{}
+	w.Secrets.Note(baits...)
+	return w
+}
+
+// BaitTargets are unusable contents of Targets, by their mistake. A message about them is right, unless it quotes them.
+func BaitTargets() map[string][]byte {
+	return map[string][]byte{
+		"a Target with half a document":  fmt.Appendf(nil, `{"conformance":{"token":%q`, baits[5]),
+		"a Target with another document": fmt.Appendf(nil, `{"conformance":{"token":%q}}`, baits[6]),
+	}
 }
 
 // Bait returns credentials for invented servers, to catch a plugin in repeating them.
@@ -46,10 +57,4 @@ func BaitOCMConfig() *sdk.OCMConfig {
 		`{"type":"credentials.config.ocm.software","consumers":[{"identity":{"type":"OCIRegistry",`+
 			`"hostname":"registry.conformance.invalid"},"credentials":[{"type":"Credentials","properties":{"password":%q}}]}]}`,
 		baits[4])}
-}
-
-// repeatsBait reports whether a message holds one of the baits.
-func repeatsBait(m *deployerv1.PluginMessage) bool {
-	text, _ := proto.Marshal(m) // it was unmarshalled just now
-	return slices.ContainsFunc(baits, func(secret string) bool { return bytes.Contains(text, []byte(secret)) })
 }
