@@ -135,13 +135,6 @@ func (c *Call) objects() *exchange.Objects {
 	return &exchange.Objects{Namespace: c.DeployItem.Namespace, Target: c.Target, Targets: c.Targets, Secrets: c.Secrets}
 }
 
-// rulesOfCalls are those that each call checks.
-var rulesOfCalls = map[exchange.Breach]Rule{
-	exchange.Texts: RuleTexts, exchange.OneResult: RuleOneResult,
-	exchange.Heartbeat: RuleHeartbeat, exchange.Sequence: RuleSequence, exchange.ProviderStatus: RuleProviderStatus,
-	exchange.Result: RuleResult, exchange.Conditions: RuleConditions,
-}
-
 // converse makes the call: it sends the start message and the further ones, answers questions, and listens until the
 // end. broken gets the rules that the plugin breaks.
 func (c *Call) converse(
@@ -170,7 +163,7 @@ func (c *Call) converse(
 				}
 			}
 		},
-		Broken: func(rule exchange.Breach, message string) { broken(rulesOfCalls[rule], message) },
+		Broken: func(rule exchange.Breach, message string) { broken(Rule(rule), message) },
 	}
 	end, err := call.Make(ctx, open)
 	if end.Saved != nil {

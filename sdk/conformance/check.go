@@ -55,7 +55,7 @@ func (p *Plugin) Check(ctx context.Context, o Options) (*Report, error) {
 	}
 	e := &examination{plugin: p, limits: p.limits, options: o, cases: cases, findings: &findings{}}
 	undo := p.watchdog.ReportTo(func(rule watchdog.Breach, message string) {
-		e.breaks(rulesAlways[rule], "%s", message)
+		e.breaks(Rule(rule), "%s", message)
 	})
 	defer undo()
 	defer func() { e.watch.End() }()

@@ -16,22 +16,14 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/conformance/internal/launch"
 	"github.com/pergola-deploy/pergola/sdk/conformance/internal/strange"
-	"github.com/pergola-deploy/pergola/sdk/conformance/internal/watchdog"
 	"github.com/pergola-deploy/pergola/sdk/hook"
 	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
 // checkStrangers checks that only the host gets an answer. Start has checked that the host does.
 func (e *examination) checkStrangers(ctx context.Context) {
-	for name, creds := range e.plugin.program.Strangers() {
-		conn, err := grpc.NewClient("unix://"+e.plugin.program.Socket(), grpc.WithTransportCredentials(creds))
-		if err != nil {
-			continue
-		}
-		if _, err := newPlugin(ctx, conn, Options{limits: &e.limits}, watchdog.New()); err == nil {
-			e.breaks(RuleMutualTLS, "%s got an answer", name)
-		}
-		_ = conn.Close() // a failure has no effect
+	for _, name := range e.plugin.program.Answered(ctx, e.limits.Answer) {
+		e.breaks(RuleMutualTLS, "%s got an answer", name)
 	}
 }
 
@@ -120,31 +112,38 @@ func (e *examination) askHealth(ctx context.Context, when string) {
 	}
 }
 
+// checkHooks runs the hooks for a probe, and for the items of the cases.
 func (e *examination) checkHooks(ctx context.Context) {
+	itemType := e.firstType()
+	if hooked := e.info().GetHookedDeployItemTypes(); len(hooked) > 0 {
+		itemType = v1alpha1.DeployItemType(hooked[0])
+	}
+	items := []*v1alpha1.DeployItem{e.newProbe(itemType, "hook").DeployItem}
+	for _, c := range e.cases {
+		items = append(items, c.Call.DeployItem)
+	}
 	for _, hookType := range e.can().GetHookTypes() {
-		in := &deployerv1.RunHooksRequest{HookType: hookType}
-		if hook.Type(hookType) != hook.Start {
-			itemType := e.firstType()
-			if hooked := e.info().GetHookedDeployItemTypes(); len(hooked) > 0 {
-				itemType = v1alpha1.DeployItemType(hooked[0])
-			}
-			in.DeployItem, _ = json.Marshal(e.newProbe(itemType, "hook").DeployItem) // it can be marshalled
+		if hook.Type(hookType) == hook.Start {
+			e.runHooks(ctx, hookType, nil)
+			continue
 		}
-		out, err := bounded(ctx, e.limits.Probe, e.plugin.service.RunHooks, in)
-		if err != nil || len(out.GetOutcomes()) == 0 {
-			e.breaks(RuleHooks, "hook type %.100q is listed, but RunHooks has no outcome (error %v)", hookType, err)
+		for _, item := range items {
+			document, _ := json.Marshal(item) // it can be marshalled
+			e.runHooks(ctx, hookType, document)
 		}
-		promised := hook.Type(hookType) == hook.ShouldReconcile && e.can().GetScheduleInConfiguration() &&
-			!bytes.Contains(in.GetDeployItem(), []byte(hook.ScheduleField))
-		for i, outcome := range out.GetOutcomes() {
-			if promised && outcome.GetResult() != nil {
-				e.breaks(RuleHooks, "outcome %d of hook type %.100q is an opinion about an item without a schedule in its "+
-					"provider configuration, see sdk.ScheduleInConfig: {%.100q}", i, hookType, outcome.String())
-			}
-		}
-		for _, flaw := range hostside.FlawsOfHooks(out.GetOutcomes()) {
-			e.breaks(RuleHooks, "hook type %.100q: %s", hookType, flaw)
-		}
+	}
+}
+
+func (e *examination) runHooks(ctx context.Context, hookType string, item []byte) {
+	in := &deployerv1.RunHooksRequest{HookType: hookType, DeployItem: item}
+	out, err := bounded(ctx, e.limits.Probe, e.plugin.service.RunHooks, in)
+	if err != nil || len(out.GetOutcomes()) == 0 {
+		e.breaks(RuleHooks, "hook type %.100q is listed, but RunHooks has no outcome (error %v)", hookType, err)
+	}
+	silent := hook.Type(hookType) == hook.ShouldReconcile && e.can().GetScheduleInConfiguration() &&
+		!bytes.Contains(item, []byte(hook.ScheduleField))
+	for _, flaw := range hostside.FlawsOfHooks(out.GetOutcomes(), silent) {
+		e.breaks(RuleHooks, "hook type %.100q: %s", hookType, flaw)
 	}
 }
 

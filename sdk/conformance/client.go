@@ -92,18 +92,13 @@ func newPlugin(
 	}
 	dog.ReportTo(func(rule watchdog.Breach, message string) {
 		if o.Broken != nil && rule != watchdog.Panics { // the caller sees a panic in the result
-			o.Broken(rulesAlways[rule], message)
+			o.Broken(Rule(rule), message)
 		}
 	})
 	if p.info, err = p.getInfo(ctx); err != nil {
 		return nil, &unusableError{RuleInfo, "GetInfo: " + err.Error()}
 	}
 	return p, nil
-}
-
-// rulesAlways are those that hold for all that a plugin says.
-var rulesAlways = map[watchdog.Breach]Rule{
-	watchdog.Credentials: RuleCredentials, watchdog.Panics: RulePanics, watchdog.Result: RuleResult,
 }
 
 // Log returns a writer for the log of a plugin that was not started here. It passes the log on, and looks for

@@ -172,13 +172,18 @@ func FlawsOfInfo(in *deployerv1.GetInfoResponse) []string {
 	return found
 }
 
-// FlawsOfHooks returns the flaws of the outcomes of hooks. The host repairs them, but for those of ReadHookOutcomes.
-func FlawsOfHooks(in []*deployerv1.HookOutcome) []string {
+// FlawsOfHooks returns the flaws of the outcomes of hooks. silent: the plugin has promised no opinion. The host repairs
+// the others, but for those of ReadHookOutcomes.
+func FlawsOfHooks(in []*deployerv1.HookOutcome, silent bool) []string {
 	var found flaws
 	if _, err := ReadHookOutcomes(in); err != nil {
 		found.add("%v", err)
 	}
-	for _, outcome := range in {
+	for i, outcome := range in {
+		if silent && outcome.GetResult() != nil {
+			found.add("outcome %d is an opinion about an item without a schedule in its provider configuration, see "+
+				"sdk.ScheduleInConfig", i)
+		}
 		found.pause("the time to requeue after", outcome.GetResult().GetRequeueAfter().AsDuration())
 		if outcome.GetError() != nil {
 			_, flaws := readError(outcome.GetError(), sdk.ReasonHookFailed)

@@ -151,13 +151,16 @@ func TestFlawsOfAnswers(t *testing.T) {
 		"a failure of nothing": FlawsOfFailed(&deployerv1.Failed{}),
 		"a hook without an opinion": FlawsOfHooks([]*deployerv1.HookOutcome{
 			{Outcome: &deployerv1.HookOutcome_None{None: &deployerv1.NoResult{}}},
-		}),
+		}, true),
+		"a hook with an opinion in spite of its promise": FlawsOfHooks([]*deployerv1.HookOutcome{
+			{Outcome: &deployerv1.HookOutcome_Result{Result: &deployerv1.HookResult{}}},
+		}, true),
 		"a hook of the past": FlawsOfHooks([]*deployerv1.HookOutcome{{
 			Outcome: &deployerv1.HookOutcome_Result{Result: &deployerv1.HookResult{RequeueAfter: durationpb.New(-1)}},
-		}}),
+		}}, false),
 		"a hook without a text": FlawsOfHooks([]*deployerv1.HookOutcome{
 			{Outcome: &deployerv1.HookOutcome_Error{Error: wordless}},
-		}),
+		}, false),
 		"a problem":                FlawsOfProblems([]*deployerv1.Problem{{Message: "expected a text"}}),
 		"a problem without a text": FlawsOfProblems([]*deployerv1.Problem{{Field: "text"}}),
 	} {

@@ -20,18 +20,18 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
-// Breach names a rule of calls.
-type Breach int
+// Breach names a rule of calls, as package conformance does.
+type Breach string
 
 // The rules.
 const (
-	Texts Breach = iota
-	OneResult
-	Heartbeat
-	Sequence
-	ProviderStatus
-	Result
-	Conditions
+	Texts          Breach = "texts"
+	OneResult      Breach = "one-result"
+	Heartbeat      Breach = "heartbeat"
+	Sequence       Breach = "sequence"
+	ProviderStatus Breach = "provider-status"
+	Result         Breach = "result"
+	Conditions     Breach = "conditions"
 )
 
 // Stream is the stream of an operation.

@@ -22,8 +22,6 @@ import (
 	"github.com/hashicorp/go-plugin/runner"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/pergola-deploy/pergola/proto/handshake"
 	"github.com/pergola-deploy/pergola/proto/wire"
@@ -264,9 +262,6 @@ func (p *Program) Ends(within time.Duration) bool {
 	}
 }
 
-// Socket returns the path of the program's socket.
-func (p *Program) Socket() string { return p.socket }
-
 // Close ends the process in order, or else by force.
 func (p *Program) Close() {
 	// Kill asks the plugin without a deadline, and a plugin that hangs never answers.
@@ -300,24 +295,4 @@ func (w *lockedWriter) Write(p []byte) (int, error) {
 		_, _ = w.to.Write(p) // a write must not fail, because the plugin's pipe would break
 	}
 	return len(p), nil
-}
-
-// Strangers are the credentials of clients other than the host.
-func (p *Program) Strangers() map[string]credentials.TransportCredentials {
-	anonymous := p.tls.Clone()
-	anonymous.Certificates = nil
-	impostor := anonymous.Clone()
-	// The certificate is shown even to a server that says that it would not accept it.
-	impostor.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		other, _, err := handshake.ClientTLS()
-		if err != nil {
-			return nil, err
-		}
-		return &other.Certificates[0], nil
-	}
-	return map[string]credentials.TransportCredentials{
-		"a client without TLS":              insecure.NewCredentials(),
-		"a client without a certificate":    credentials.NewTLS(anonymous),
-		"a client with another certificate": credentials.NewTLS(impostor),
-	}
 }

@@ -21,14 +21,14 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
-// Breach names a rule.
-type Breach int
+// Breach names a rule, as package conformance does.
+type Breach string
 
 // The rules.
 const (
-	Credentials Breach = iota
-	Panics
-	Result
+	Credentials Breach = "credentials"
+	Panics      Breach = "panics"
+	Result      Breach = "result"
 )
 
 // Watchdog hears a plugin. The zero value has no secrets and reports nothing.
