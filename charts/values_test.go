@@ -223,6 +223,8 @@ func effects() map[string]effect {
 func pluginEffects(path, with, apart string) map[string]effect {
 	return map[string]effect{
 		path + ".workers":                 {with: with, value: "7", shows: "workers: 7"},
+		path + ".workersPerTarget":        {with: with, value: "7", shows: "workersPerTarget: 7"},
+		path + ".defaultTimeout":          {with: with, value: "7m", shows: "defaultTimeout: 7m"},
 		path + ".memory":                  {with: with, value: "77Mi", shows: "memory: 77Mi"},
 		path + ".openFiles":               {with: with, value: "77", shows: "openFiles: 77"},
 		path + ".sha256":                  {with: with, value: strings.Repeat("ab", 32), shows: "sha256: abab"},

@@ -27,7 +27,7 @@ type Condition struct {
 func HostConditions() []v1alpha1.ConditionType {
 	return []v1alpha1.ConditionType{
 		"Ready", "Reconciling", "Stalled", "PickedUp", "Started", "Forced",
-		"PluginCrashes", "HookAnswered", "Finalized", "Served", "NextTry", "Paused", "Held", "Moving",
+		"PluginCrashes", "HookAnswered", "Finalized", "Served", "NextTry", "Paused", "Held", "Moving", "TimeLimited",
 	}
 }
 

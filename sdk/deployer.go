@@ -176,8 +176,7 @@ type ConfigureRequest struct {
 // ConfigureResponse lists all problems at once. Without a problem, like nil, it means a valid document.
 type ConfigureResponse struct {
 	Problems []Problem
-	// MaxCalls bounds the concurrent calls; zero for no bound. The host queues the others, and their time does not run
-	// meanwhile, in contrast to a queue in the deployer.
+	// MaxCalls is the option MaxCalls by the document; zero for no bound. Of both the lower one counts.
 	MaxCalls int
 }
 

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"time"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
@@ -34,6 +35,7 @@ type plugin struct {
 	latePickUp         bool
 	scheduleInConfig   bool
 	hookTargets        bool
+	limits             limits
 }
 
 // Name sets the name of the plugin, a DNS label such as "helm". It prefixes the names of the plugin's locks and must
@@ -119,7 +121,7 @@ func deployerPlugin(deployer Deployer, opts []Option) (*plugin, error) {
 		errs = append(errs, errors.New("sdk.HookedTypes: the deployer has no hooks that would run for them; "+
 			"implement sdk.Hooker, or leave them out"))
 	}
-	return p, errors.Join(errs...)
+	return p, errors.Join(append(errs, p.limits.check(p.types)...)...)
 }
 
 // hooksPlugin returns a plugin of nothing but hooks. The error lists all problems of the options.
@@ -149,11 +151,15 @@ func hooksPlugin(hooks hook.Hooks, opts []Option) (*plugin, error) {
 	if p.latePickUp {
 		errs = append(errs, errors.New("sdk.LatePickUp: there is no deployer to keep the promise; leave it out"))
 	}
+	if p.limits.isSet() {
+		errs = append(errs, errLimitsOfHooks)
+	}
 	return p, errors.Join(errs...)
 }
 
 func newPlugin(opts []Option) *plugin {
 	p := &plugin{version: "unknown", providerSchemas: map[string][]byte{}}
+	p.limits.timeouts = map[v1alpha1.DeployItemType]time.Duration{}
 	for _, opt := range opts {
 		opt(p)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -69,6 +70,23 @@ func TestOptions(t *testing.T) {
 		want     []string // the beginnings of the errors
 	}{
 		{"name and types are enough", deployerWith{}, nil, []Option{name, types}, nil},
+		{
+			"limits of calls", deployerWith{}, nil,
+			[]Option{name, types, Timeout("a", time.Hour), MaxCalls(1), MaxCallsPerTarget(1)}, nil,
+		},
+		{
+			"wrong limits", deployerWith{}, nil,
+			[]Option{name, types, Timeout("b", time.Hour), MaxCalls(0), MaxCallsPerTarget(-1)},
+			[]string{"sdk.Timeout", "sdk.MaxCalls", "sdk.MaxCallsPerTarget"},
+		},
+		{
+			"a timeout that nobody means", deployerWith{}, nil, []Option{name, types, Timeout("a", time.Second-1)},
+			[]string{"sdk.Timeout"},
+		},
+		{
+			"hooks have other limits", nil, hooksFor(hook.Start), []Option{name, hooked, MaxCalls(1)},
+			[]string{"sdk.Timeout, sdk.MaxCalls, sdk.MaxCallsPerTarget"},
+		},
 		{"everything that is missing is said at once", deployerWith{}, nil, nil, []string{"sdk.Name", "sdk.Types"}},
 		{"hooks may be for others' items", deployerWith{hooksFor(hook.Start)}, nil, []Option{name, types, hooked}, nil},
 		{"nothing would run for them", deployerWith{}, nil, []Option{name, types, hooked}, []string{"sdk.HookedTypes"}},

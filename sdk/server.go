@@ -46,7 +46,7 @@ func (s *server) unimplemented(method string) error {
 func (s *server) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deployerv1.GetInfoResponse, error) {
 	s.serving()
 	p := s.plugin
-	return &deployerv1.GetInfoResponse{
+	info := &deployerv1.GetInfoResponse{
 		Name:                         p.name,
 		Version:                      p.version,
 		SdkVersion:                   Release,
@@ -55,7 +55,9 @@ func (s *server) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deployer
 		ConfigurationSchema:          p.configSchema,
 		ProviderConfigurationSchemas: maps.Clone(p.providerSchemas), // to send a message may change it
 		HookedDeployItemTypes:        wire.Each(p.hookedTypes, typeToWire),
-	}, nil
+	}
+	p.limits.describe(info)
+	return info, nil
 }
 
 func (p *plugin) capabilities() *deployerv1.Capabilities {

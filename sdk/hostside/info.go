@@ -3,7 +3,9 @@ package hostside
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/pergola-deploy/pergola/proto/wire"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
+	"github.com/pergola-deploy/pergola/sdk/internal/bounds"
 )
 
 // Info describes a plugin in its own words.
@@ -27,8 +30,26 @@ type Info struct {
 	HookedTypes []v1alpha1.DeployItemType
 	// Capabilities beyond Reconcile and Delete.
 	Capabilities Capabilities
-	// MaxCalls bounds its concurrent calls; zero for no bound. Configure returns it.
-	MaxCalls int
+	// Limits of its calls.
+	Limits Limits
+}
+
+// Limits bound the calls of a plugin. Zero stands for no bound.
+type Limits struct {
+	// Timeouts are the times of jobs without spec.timeout, by served type.
+	Timeouts map[v1alpha1.DeployItemType]time.Duration
+	// MaxCalls bounds the concurrent calls, MaxCallsPerTarget those for the items of one Target.
+	MaxCalls, MaxCallsPerTarget int
+}
+
+// Lowest returns the lowest of bounds. Zero stands for no bound.
+func Lowest[T int | time.Duration](bounds ...T) (lowest T) {
+	for _, bound := range bounds {
+		if bound > 0 && (lowest == 0 || bound < lowest) {
+			lowest = bound
+		}
+	}
+	return lowest
 }
 
 // Capabilities are the optional parts of the protocol that a plugin implements.
@@ -50,6 +71,8 @@ type Capabilities struct {
 	HookTargets bool
 	// CheckHealth: it says whether what an item has deployed is still healthy.
 	CheckHealth bool
+	// Metrics: it has metrics of its own.
+	Metrics bool
 	// LatePickUp: Reconcile and ForceReconcile change nothing before the job is picked up.
 	LatePickUp bool
 	// ScheduleInConfig: its ShouldReconcile hooks have an opinion only about items with the field continuousReconcile in
@@ -77,6 +100,7 @@ func ReadCapabilities(c *deployerv1.Capabilities) Capabilities {
 		HostCluster:        c.GetHostCluster(),
 		Collect:            c.GetCollect(),
 		CheckHealth:        c.GetCheckHealth(),
+		Metrics:            c.GetMetrics(),
 		LatePickUp:         c.GetLatePickUp(),
 		ScheduleInConfig:   c.GetScheduleInConfiguration(),
 		HookTypes:          c.GetHookTypes(),
@@ -110,11 +134,29 @@ func ReadInfo(in *deployerv1.GetInfoResponse) (Info, error) {
 		hooked, hookedErr = nil, errors.New("it names deploy item types that its hooks run for, but has no hooks")
 	}
 	capabilities.HookTypes = hookTypes
+	limits, limitsErr := readLimits(in, served)
 	return Info{
 		Name: in.GetName(), Version: in.GetVersion(), SDKVersion: in.GetSdkVersion(), Types: served, HookedTypes: hooked,
-		Capabilities: capabilities,
-	}, errors.Join(append(errs, servedErr, hookTypesErr, hookedErr)...)
+		Capabilities: capabilities, Limits: limits,
+	}, errors.Join(append(errs, servedErr, hookTypesErr, hookedErr, limitsErr)...)
 }
+
+// readLimits reads the limits of a plugin that serves these types.
+func readLimits(in *deployerv1.GetInfoResponse, served []v1alpha1.DeployItemType) (Limits, error) {
+	limits := Limits{MaxCalls: readCount(in.GetMaxCalls()), MaxCallsPerTarget: readCount(in.GetMaxCallsPerTarget())}
+	if len(in.GetTimeouts()) > 0 {
+		limits.Timeouts = make(map[v1alpha1.DeployItemType]time.Duration, len(in.GetTimeouts()))
+	}
+	for t, timeout := range in.GetTimeouts() {
+		limits.Timeouts[v1alpha1.DeployItemType(t)] = timeout.AsDuration()
+	}
+	if err := bounds.CheckTimeouts(limits.Timeouts, served); err != nil {
+		return Limits{}, fmt.Errorf("its timeouts: %w", err)
+	}
+	return limits, nil
+}
+
+func readCount(n uint32) int { return int(min(n, math.MaxInt32)) }
 
 // readTypes returns deploy item types, each once and sorted: their order does not matter.
 func readTypes(does string, in []string) ([]v1alpha1.DeployItemType, error) {

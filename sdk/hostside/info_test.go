@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -21,6 +23,11 @@ func TestReadInfoNamesAllProblems(t *testing.T) {
 		return &info{
 			Name: "a", HookedDeployItemTypes: types, Capabilities: &deployerv1.Capabilities{HookTypes: []string{hookType}},
 		}
+	}
+	timed := func(itemType string, timeout time.Duration) *info {
+		in := serving("type")
+		in.Timeouts = map[string]*durationpb.Duration{itemType: durationpb.New(timeout)}
+		return in
 	}
 	types := make([]string, maxTypes+1)
 	for i := range types {
@@ -57,9 +64,15 @@ func TestReadInfoNamesAllProblems(t *testing.T) {
 		"misspelt hook type": {hooking("BeforeDeploy", "type"), []string{
 			`hooks of the type "BeforeDeploy", which this host does not know; expected some of [Start DuringRes`,
 		}},
-		"long hook type":    {hooking(strings.Repeat("h", 1<<20), "type"), []string{"which this host does not know"}},
-		"nothing but hooks": {hooking("End", "type"), nil},
-		"hooks for nothing": {hooking("End"), []string{"no deploy item type"}},
+		"timeouts": {timed("type", time.Second), nil},
+		"a short timeout": {timed("type", time.Second-1), []string{
+			`timeouts: deploy item type "type": expected a timeout from 1s to 168h0m0s, but found 999.999999ms`,
+		}},
+		"a long timeout":          {timed("type", 1000*time.Hour), []string{"but found 1000h0m0s"}},
+		"a timeout of other type": {timed(long, time.Hour), []string{"expected a served deploy item type"}},
+		"long hook type":          {hooking(strings.Repeat("h", 1<<20), "type"), []string{"which this host does not know"}},
+		"nothing but hooks":       {hooking("End", "type"), nil},
+		"hooks for nothing":       {hooking("End"), []string{"no deploy item type"}},
 		"hooked types without hooks": {
 			&info{Name: "a", DeployItemTypes: []string{"type"}, HookedDeployItemTypes: []string{"type"}},
 			[]string{"but has no hooks"},

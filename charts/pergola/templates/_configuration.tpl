@@ -27,7 +27,7 @@
 {{- $files = append $files $plugin.file }}
 {{- $entry := dict }}
 {{- if ne $plugin.file $name }}{{ $_ := set $entry "file" $plugin.file }}{{ end }}
-{{- range $field := list "args" "environment" "workers" "memory" "openFiles" "sha256" "confinement" "hostCluster" "config" }}
+{{- range $field := list "args" "environment" "workers" "workersPerTarget" "defaultTimeout" "memory" "openFiles" "sha256" "confinement" "hostCluster" "config" }}
 {{- with get $plugin $field }}{{ $_ := set $entry $field . }}{{ end }}
 {{- end }}
 {{- if eq $plugin.mode "pulled" }}

@@ -237,6 +237,11 @@ func TestErrors(t *testing.T) {
 			"confinement: {mode: off, read: [/a], write: [b]}", // the operator believes in a limit that is none
 			"confinement.read: " + noEffect, "confinement.write: " + noEffect, "confinement.write[0]: " + badPath + `"b"`,
 		},
+		{
+			"workersPerTarget: -1, defaultTimeout: 169h",
+			"workersPerTarget: expected a number from 0 to 1000, but found -1",
+			"defaultTimeout: expected a duration from 1s to 7d, but found 169h0m0s",
+		},
 		{"hostCluster: {}", namespace + `""`, account + `""`},
 		{"hostCluster: {serviceAccount: {namespace: a.b, name: A}}", namespace + `"a.b"`, account + `"A"`},
 	}

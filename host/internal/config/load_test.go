@@ -87,6 +87,8 @@ plugins:
     args: [--verbose, "", --verbose]
     environment: [KUBECONFIG, _a1]
     workers: 3
+    workersPerTarget: 2
+    defaultTimeout: 20m0s
     memory: 1536Mi
     openFiles: 64
     confinement: {mode: required, read: [/etc/..helm, /.c], write: [/var/cache/helm, /srv]}

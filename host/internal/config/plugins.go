@@ -34,6 +34,12 @@ type Plugin struct {
 	Environment []string `json:"environment,omitempty"`
 	// Workers for this plugin; 0, the default, for those of the HostConfiguration.
 	Workers int `json:"workers"`
+	// WorkersPerTarget are the most of them for DeployItems of one Target; 0, the default, for as many as the plugin
+	// allows.
+	WorkersPerTarget int `json:"workersPerTarget"`
+	// DefaultTimeout is the longest time of a job without spec.timeout, up to 168h; 0s, the default, for that of the
+	// plugin, or 10m.
+	DefaultTimeout Duration `json:"defaultTimeout"`
 	// Memory is the resident memory limit of the plugin, together with its child processes; above it the plugin is
 	// killed and started again; from 64Mi to 1Ti. 0, the default, for no limit.
 	Memory Bytes `json:"memory"`

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -64,6 +65,10 @@ func (c *checker) plugin(at *field.Path, p Plugin) {
 				"PERGOLA_*, PLUGIN_*, LD_*, GOMEMLIMIT and TMPDIR are reserved", name)
 	}
 	c.between(at.Child("workers"), p.Workers, 0, maxWorkers)
+	c.between(at.Child("workersPerTarget"), p.WorkersPerTarget, 0, maxWorkers)
+	if p.DefaultTimeout.Duration != 0 {
+		c.lasts(at.Child("defaultTimeout"), p.DefaultTimeout, time.Second, 7*day)
+	}
 	c.check(p.Memory == 0 || p.Memory >= minMemory && p.Memory <= maxMemory, at.Child("memory"),
 		"expected an amount from %s to %s, or 0 for no limit, but found %s", minMemory, maxMemory, p.Memory)
 	c.check(p.OpenFiles == 0 || p.OpenFiles >= minOpenFiles && p.OpenFiles <= maxOpenFiles, at.Child("openFiles"),

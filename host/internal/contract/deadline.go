@@ -4,14 +4,41 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/duration"
+
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// DefaultTimeout is how long a job may take if the item does not say.
+// DefaultTimeout is how long a job may take if neither the item nor its plugin says.
 const DefaultTimeout = 10 * time.Minute
 
 // Resolution is the resolution of the times in a status; the rest is cut off.
 const Resolution = time.Second
+
+// ConditionTimeLimited has, in its message, the time of the last job of an item without spec.timeout, if that is another
+// one than DefaultTimeout. So a job keeps its time in each replica, whether its plugin runs there or not.
+const ConditionTimeLimited v1alpha1.ConditionType = "TimeLimited"
+
+// reasonPluginDefault: the time is the default of the plugin, or the operator's for it.
+const reasonPluginDefault = "PluginDefault"
+
+// LimitTime notes the time of a job that is picked up, for an item without spec.timeout.
+func LimitTime(item *v1alpha1.DeployItem, timeout time.Duration, now time.Time) {
+	if item.Spec.Timeout != "" || timeout == DefaultTimeout {
+		removeConditions(&item.Status, ConditionTimeLimited)
+		return
+	}
+	setCondition(&item.Status, ConditionTimeLimited, v1alpha1.ConditionTrue, reasonPluginDefault, timeout.String(), now)
+}
+
+// TimeoutByDefault is the time of the last job of an item without spec.timeout.
+func TimeoutByDefault(item *v1alpha1.DeployItem) time.Duration {
+	timeout, err := time.ParseDuration(named(&item.Status, ConditionTimeLimited))
+	if err != nil || timeout <= 0 {
+		return DefaultTimeout
+	}
+	return timeout
+}
 
 // Deadline is the end of the time of the item's job, or of its abort. A job's time begins with its pick-up. It is zero
 // for no deadline, and for a job in a queue. The error is about a malformed spec.timeout. The time before the pick-up
@@ -20,7 +47,7 @@ func Deadline(item *v1alpha1.DeployItem) (time.Time, error) {
 	if accepted := acceptedOf(item); accepted.aborts(item) {
 		return accepted.Until.Time, nil
 	}
-	timeout := DefaultTimeout
+	timeout := TimeoutByDefault(item)
 	if item.Spec.Timeout != "" {
 		parsed, limited, err := item.Spec.Timeout.Parse()
 		if err != nil {
@@ -48,8 +75,8 @@ func expired(item *v1alpha1.DeployItem, now time.Time) bool {
 func TimeoutError(item *v1alpha1.DeployItem, underWay string) Error {
 	message := "the job took longer than spec.timeout allows"
 	if item.Spec.Timeout == "" {
-		message = fmt.Sprintf("the job took longer than the %d minutes that a job has without spec.timeout",
-			int(DefaultTimeout.Minutes()))
+		message = fmt.Sprintf("the job took longer than the %s that it has without spec.timeout",
+			duration.HumanDuration(TimeoutByDefault(item)))
 	}
 	if underWay != "" {
 		message += "; " + underWay

@@ -63,8 +63,10 @@ func TestTimeoutError(t *testing.T) {
 		"nothing": {reason: "nothing known to wait for", item: newItem(underWay, timeout("1s")), want: "spec.timeout allows"},
 		"in a call": {"names the call before what was waited for", newItem(underWay, timeout("1s"), waits),
 			"Reconcile goes on", "spec.timeout allows; Reconcile goes on; it was waiting for: pod a/b", false},
+		"time of the plugin": {reason: "names it, too",
+			item: newItem(underWay, limited(90*time.Minute)), want: "the 90m that it has without spec.timeout"},
 		"default time": {reason: "names the timeout that the item does not",
-			item: newItem(underWay), want: "the 10 minutes that a job has without spec.timeout"},
+			item: newItem(underWay), want: "the 10m that it has without spec.timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := contract.Error{

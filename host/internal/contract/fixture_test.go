@@ -94,6 +94,11 @@ func queued(after time.Duration) modifier {
 	}
 }
 
+// limited is an item whose job was picked up with a time other than the usual one.
+func limited(timeout time.Duration) modifier {
+	return func(item *v1alpha1.DeployItem) { contract.LimitTime(item, timeout, noon) }
+}
+
 func newCondition(
 	conditionType v1alpha1.ConditionType, status v1alpha1.ConditionStatus, reason, message string, after time.Duration,
 ) v1alpha1.Condition {

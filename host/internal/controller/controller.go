@@ -46,6 +46,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/watched"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
 // pickUpWorkers is how many items of one plugin can be reconciled at once while all its slots are taken.
@@ -336,14 +337,9 @@ func (c *Controller) served(types []v1alpha1.DeployItemType) {
 // addPlugin adds the queue and the workers of a plugin.
 func (c *Controller) addPlugin(p intake.Deployer) error {
 	name := p.Name()
-	calls := c.options.Workers
-	if n := c.options.PluginWorkers[name]; n > 0 {
-		calls = n
-	}
-	if n := p.Info().MaxCalls; n > 0 {
-		calls = min(calls, n)
-	}
-	pluginSlots := slots.New(calls, c.clock.Now)
+	limits, own := c.options.Limits[name], p.Info().Limits
+	calls := hostside.Lowest(cmp.Or(limits.Workers, c.options.Workers), own.MaxCalls)
+	pluginSlots := slots.New(calls, hostside.Lowest(limits.WorkersPerTarget, own.MaxCallsPerTarget), c.clock.Now)
 	c.mu.Lock()
 	c.slots[name] = pluginSlots
 	c.mu.Unlock()

@@ -126,7 +126,7 @@ func TestOnlyPoisonIsConvicted(t *testing.T) {
 			inCall: map[string]calledItem{}, beside: map[int]bool{},
 		}
 		w.queues = map[types.NamespacedName]*oneItemQueue{}
-		w.set(func(p *parts) { p.slots = slots.New(rapid.IntRange(1, 4).Draw(rt, "slots"), w.clock.Now) })
+		w.set(func(p *parts) { p.slots = slots.New(rapid.IntRange(1, 4).Draw(rt, "slots"), 0, w.clock.Now) })
 		w.router.Attach(w.name, testQueue{poisonTest: w})
 		w.plugin.OnCall = w.call
 		poisons := rapid.IntRange(1, 2*job.DefaultMaxCrashes).Draw(rt, "poisons")

@@ -128,7 +128,7 @@ func (b *bench) set(change func(*parts)) {
 
 // restart gives a reconciler the state of a new process.
 func (p *parts) restart() {
-	p.memory, p.contents, p.slots = itemstate.NewMemory(), itemstate.NewContents(), slots.New(1, p.clock.Now)
+	p.memory, p.contents, p.slots = itemstate.NewMemory(), itemstate.NewContents(), slots.New(1, 0, p.clock.Now)
 	p.router = intake.NewRouter(intake.Options{
 		Plugins: p.plugins, Locks: p.locks, Memory: p.memory, Items: &itemcache.Source{}, Rules: rules(p.options, p.clock),
 		Log: p.log,

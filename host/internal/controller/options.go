@@ -30,8 +30,8 @@ type Options struct {
 	Identity string
 	// Workers is the number of calls of a plugin at once. Calls do not wait, so that few suffice. Required.
 	Workers int
-	// PluginWorkers are the Workers of single plugins, by name.
-	PluginWorkers map[string]int
+	// Limits of single plugins, by name.
+	Limits map[string]Limits
 	// AbortTimeout is the time of a deployer for an abort. Required.
 	AbortTimeout time.Duration
 	// MaxCrashes is the number of crashes of a plugin during calls for one job; with the last the job fails. A crash
@@ -73,6 +73,14 @@ type Options struct {
 	Observed *telemetry.Stream
 	// Log is required.
 	Log *slog.Logger
+}
+
+// Limits are those of the operator for one plugin. Zero stands for the limits of the plugin itself.
+type Limits struct {
+	// Workers replace those of Options; WorkersPerTarget are the most for the items of one Target.
+	Workers, WorkersPerTarget int
+	// DefaultTimeout is the longest time of a job without spec.timeout.
+	DefaultTimeout time.Duration
 }
 
 // HTTPHooks are the *httphook.Registrations.

@@ -282,7 +282,7 @@ func (c *interferenceTest) restart() {
 
 // freeSlots frees all slots.
 func (c *interferenceTest) freeSlots() {
-	c.bench.set(func(p *parts) { p.slots = slots.New(1, time.Now) })
+	c.bench.set(func(p *parts) { p.slots = slots.New(1, 0, time.Now) })
 }
 
 // checkForeign has the host reconcile the items that are none of its own.

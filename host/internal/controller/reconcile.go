@@ -73,6 +73,7 @@ func newReconciler(p parts) *reconciler {
 		Options: job.Options{
 			Identity: p.options.Identity, MaxCrashes: p.options.MaxCrashes, Selective: !p.options.Selectors.Empty(),
 			Standalone: p.options.Standalone, Pauses: p.options.Pauses,
+			DefaultTimeout: p.options.Limits[r.name].DefaultTimeout,
 		},
 	}
 	if p.options.Standalone && p.options.Items != nil {

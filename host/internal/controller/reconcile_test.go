@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/itemstate"
 	"github.com/pergola-deploy/pergola/host/internal/joberror"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
@@ -252,6 +253,40 @@ func TestTimeout(t *testing.T) {
 				if e := item.Status.LastError; !strings.Contains(fmt.Sprint(e.Reason, e.Message, e.Codes), text) {
 					t.Errorf("%s: expected %q in %s", tc.reason, text, describe(item))
 				}
+			}
+		})
+	}
+}
+
+// TestTimeoutOfPlugin: a job keeps the time that it was picked up with, also where its plugin says something else by
+// then.
+func TestTimeoutOfPlugin(t *testing.T) {
+	const hour = time.Hour
+	for name, tc := range map[string]struct {
+		ofPlugin, ofOperator time.Duration
+		ofItem               v1alpha1.Duration
+		want                 time.Duration
+	}{
+		"nothing": {want: contract.DefaultTimeout},
+		// Rule (deploy-items.md#jobs): A plugin may give the items of a type another default than ten minutes.
+		"the plugin": {ofPlugin: 2 * hour, want: 2 * hour},
+		"the item":   {ofPlugin: 2 * hour, ofItem: "30m", want: hour / 2},
+		// Rule (host-configuration.md#fields): `defaultTimeout` lowers the time of items without `spec.timeout`.
+		"the operator, lower":  {ofPlugin: 2 * hour, ofOperator: hour, want: hour},
+		"the operator, higher": {ofPlugin: hour, ofOperator: 2 * hour, want: hour},
+		"the operator alone":   {ofOperator: time.Minute, want: time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, always(waits("pod a/b")), withTimeout(tc.ofItem))
+			b.plugin.Limits.Timeouts = map[v1alpha1.DeployItemType]time.Duration{testType: tc.ofPlugin}
+			b.set(func(p *parts) { p.options.Limits = map[string]Limits{"one": {DefaultTimeout: tc.ofOperator}} })
+			b.setJob()
+			b.reconcile(t.Context())
+			b.plugin.Limits.Timeouts = nil
+			item := b.read()
+			deadline, err := contract.Deadline(item)
+			if got := deadline.Sub(item.Status.TransitionTimes.InitTime.Time) - contract.Resolution; err != nil || got != tc.want {
+				t.Errorf("expected %s for the job, but found %s (%v)", tc.want, got, err)
 			}
 		})
 	}

@@ -102,7 +102,7 @@ func (d *description) job() {
 	if deadline, err := contract.Deadline(item); state == jobActive && err == nil {
 		left := "no limit"
 		if !deadline.IsZero() {
-			all := cmp.Or(string(item.Spec.Timeout), duration.HumanDuration(contract.DefaultTimeout))
+			all := cmp.Or(string(item.Spec.Timeout), duration.HumanDuration(contract.TimeoutByDefault(item)))
 			left = duration.HumanDuration(max(0, deadline.Sub(d.Now)-contract.Resolution)) + " of " + all
 		}
 		d.field("Time left", left)

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/tenure"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
+	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
 // pickUpPhase picks up a new job, or takes over one of another replica.
@@ -74,11 +76,12 @@ func (p *pickUpPhase) plan(b begin) {
 		before := item.Status
 		p.before = &before
 	}
-	deployer, set := p.deployer(), p.setJob(now)
+	deployer, set, timeout := p.deployer(), p.setJob(now), p.timeout(item.Spec.Type)
 	p.tenure.PickUpWith(&tenure.PickUp{
 		Begin: func(item *v1alpha1.DeployItem) {
 			set(item)
 			b(item, p.decision.Deletion, deployer, now)
+			contract.LimitTime(item, timeout, now)
 		},
 		Done: func(ctx context.Context, item *v1alpha1.DeployItem) {
 			p.log.Info("picked up job", "deletion", p.decision.Deletion, "force", p.decision.Force,
@@ -88,6 +91,12 @@ func (p *pickUpPhase) plan(b begin) {
 	})
 	p.result.Since, p.result.Retries = now, 0
 	p.log = p.logOf(p.tenure.View())
+}
+
+// timeout is the time of a job without spec.timeout: the plugin's default, unless the operator has lowered it.
+func (p *pickUpPhase) timeout(t v1alpha1.DeployItemType) time.Duration {
+	byDefault := cmp.Or(p.Plugin.Info().Limits.Timeouts[t], contract.DefaultTimeout)
+	return hostside.Lowest(byDefault, p.DefaultTimeout)
 }
 
 // setJob returns the change that sets the job if there is none yet.

@@ -56,7 +56,7 @@ type Runner struct {
 	Options
 }
 
-// Options of the jobs of all plugins.
+// Options of the jobs.
 type Options struct {
 	// Identity of this installation.
 	Identity string
@@ -68,6 +68,8 @@ type Options struct {
 	Standalone bool
 	// Pauses are those before the next job of a failed item, in standalone mode; zero for no next job.
 	Pauses contract.Pauses
+	// DefaultTimeout is the longest time of a job without spec.timeout; zero for no such bound.
+	DefaultTimeout time.Duration
 }
 
 // Plugin is a *plugin.Plugin.

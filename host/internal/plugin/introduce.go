@@ -10,6 +10,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin/launch"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/session"
+	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
 // introduceTimeout bounds the introduction of a plugin.
@@ -58,10 +59,11 @@ func (p *Plugin) recognize(info *Info) error {
 }
 
 // configure hands over the configuration document, in each run of the plugin.
-func (p *Plugin) configure(ctx context.Context, s *session.Session, info *Info) (err error) {
+func (p *Plugin) configure(ctx context.Context, s *session.Session, info *Info) error {
 	document := p.settings.Configs[info.Name]
 	if info.Capabilities.Configure {
-		info.MaxCalls, err = s.Configure(ctx, document)
+		calls, err := s.Configure(ctx, document)
+		info.Limits.MaxCalls = hostside.Lowest(info.Limits.MaxCalls, calls)
 		return err
 	}
 	if len(document) > 0 {

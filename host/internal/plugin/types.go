@@ -26,6 +26,8 @@ type (
 	Info = hostside.Info
 	// Capabilities are the optional parts of the protocol that a plugin implements.
 	Capabilities = hostside.Capabilities
+	// Limits bound the calls of a plugin.
+	Limits = hostside.Limits
 	// Outcome is the end of an operation.
 	Outcome = hostside.Outcome
 	// Succeeded is the outcome of a finished job.

@@ -62,7 +62,13 @@ func (s *Slots) mayHave(of Share, tenants map[string]tenant) bool {
 }
 
 // MaxOfTarget is the largest number of slots for one target.
-func (s *Slots) MaxOfTarget() int { return s.size - 2*(s.size/reservePart) }
+func (s *Slots) MaxOfTarget() int {
+	most := s.size - 2*(s.size/reservePart)
+	if s.perTarget > 0 {
+		most = min(most, s.perTarget)
+	}
+	return most
+}
 
 // next returns the next queued item to get a slot.
 func (s *Slots) next() (key types.NamespacedName, ok bool) {

@@ -67,7 +67,9 @@ var Poison = Share{Namespace: " poison"} // no namespace has this name
 // Slots are the slots of one plugin. Create them with New.
 type Slots struct {
 	size int
-	now  func() time.Time
+	// perTarget is the largest number for one target by the plugin or the operator; zero for no such limit.
+	perTarget int
+	now       func() time.Time
 
 	mu     sync.Mutex
 	turn   int // counts the slots given so far
@@ -99,10 +101,10 @@ type givenSlot struct {
 	reserved bool
 }
 
-// New returns n slots. now is the clock.
-func New(n int, now func() time.Time) *Slots {
+// New returns n slots, perTarget of them for one target at most, zero for no such limit. now is the clock.
+func New(n, perTarget int, now func() time.Time) *Slots {
 	return &Slots{
-		size: n, now: now, shares: map[Share]*shareState{},
+		size: n, perTarget: perTarget, now: now, shares: map[Share]*shareState{},
 		queued: map[types.NamespacedName]queuedItem{}, given: map[types.NamespacedName]givenSlot{},
 	}
 }

@@ -17,7 +17,7 @@ func slotKey(n int) types.NamespacedName { return types.NamespacedName{Name: fmt
 // TestOrderOfSlots: of the items of one target, own jobs before those that other replicas come first for, and of the
 // latter those first that this one is the next best for, the last one first.
 func TestOrderOfSlots(t *testing.T) {
-	s := New(1, time.Now)
+	s := New(1, 0, time.Now)
 	s.Acquire(slotKey(0), Share{}, Preferred)
 	s.Standby(slotKey(1), Share{}, ClassOf(2, false))
 	s.Standby(slotKey(2), Share{}, ClassOf(1, false))
@@ -41,7 +41,7 @@ func TestOrderOfSlots(t *testing.T) {
 // else after a while, so that it does not depend on the other one.
 func TestStandby(t *testing.T) {
 	now := time.Now()
-	s := New(1, func() time.Time { return now })
+	s := New(1, 0, func() time.Time { return now })
 	if !s.Standby(slotKey(1), Share{}, firstOther) {
 		t.Error("there is a free slot, but the item is not reconciled")
 	}
@@ -80,7 +80,7 @@ type playedItem struct {
 
 func newFleet(size int) *fleetOfCalls {
 	f := &fleetOfCalls{now: time.Unix(0, 0), items: map[types.NamespacedName]*playedItem{}}
-	f.slots = New(size, func() time.Time { return f.now })
+	f.slots = New(size, 0, func() time.Time { return f.now })
 	return f
 }
 
@@ -213,6 +213,26 @@ func TestSilentTarget(t *testing.T) {
 	}
 }
 
+// TestMostOfTarget: a plugin with a limit for each target gets no more calls for it at once, and as many as before for
+// others.
+// Rule (host-configuration.md#workers): A Target gets no more calls at once than its plugin or `workersPerTarget` allows.
+func TestMostOfTarget(t *testing.T) {
+	f := newFleet(20)
+	f.slots.perTarget = 2
+	for n := range 40 {
+		f.add(fmt.Sprint(n), playedItem{share: Share{"a", fmt.Sprint(n % 4)}, call: time.Second})
+	}
+	f.play(time.Second / 2)
+	for of, state := range f.slots.shares {
+		if state.given != 2 {
+			t.Errorf("expected two calls for the target %v, but found %d", of, state.given)
+		}
+	}
+	if f.play(6 * time.Second); f.slots.Used()+f.slots.Waiting() > 0 {
+		t.Errorf("%d calls and %d queued items are left", f.slots.Used(), f.slots.Waiting())
+	}
+}
+
 // TestFairShares: tenants with more work than there are slots get equally many, whatever their targets.
 // Rule (host-configuration.md#workers): Namespaces share the workers equally.
 func TestFairShares(t *testing.T) {
@@ -243,7 +263,7 @@ func TestSlotsNeverLeak(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 9).Draw(t, "slots")
 		now := time.Now()
-		s := New(size, func() time.Time { return now })
+		s := New(size, 0, func() time.Time { return now })
 		busy, called := map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}
 		poisons := map[types.NamespacedName]bool{} // that are in a call
 		shares := []Share{{"a", "x"}, {"a", "y"}, {"b", "x"}, Poison}
@@ -323,7 +343,7 @@ func TestSlotsNeverLeak(t *testing.T) {
 // TestTriesComeLater: a try after a failure lets jobs go first that came up to half a minute after it.
 func TestTriesComeLater(t *testing.T) {
 	now := time.Now()
-	s := New(1, func() time.Time { return now })
+	s := New(1, 0, func() time.Time { return now })
 	s.Acquire(slotKey(0), Share{}, Preferred)
 	s.Acquire(slotKey(1), Share{}, ClassOf(0, true))
 	now = now.Add(headStart - 1)

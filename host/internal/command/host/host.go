@@ -161,7 +161,7 @@ func (h *host) controllerOptions(selectors selector.Selectors) controller.Option
 		Locks:                h.replicas.locker,
 		Identity:             h.settings.Identity,
 		Workers:              h.settings.Workers,
-		PluginWorkers:        map[string]int{},
+		Limits:               map[string]controller.Limits{},
 		AbortTimeout:         h.settings.Timeouts.Abort.Duration,
 		MaxCrashes:           h.settings.MaxPluginCrashes,
 		HookTimeout:          h.settings.Timeouts.Hook.Duration,
@@ -178,7 +178,9 @@ func (h *host) controllerOptions(selectors selector.Selectors) controller.Option
 		Log:                  h.log,
 	}
 	for name, p := range h.settings.Plugins {
-		options.PluginWorkers[name] = p.Workers
+		options.Limits[name] = controller.Limits{
+			Workers: p.Workers, WorkersPerTarget: p.WorkersPerTarget, DefaultTimeout: p.DefaultTimeout.Duration,
+		}
 	}
 	if h.extras.keeper != nil {
 		options.Keeper = h.extras.keeper

@@ -24,8 +24,8 @@ func newListCommand(version string) *cobra.Command {
 		Short: "List the plugins of a directory",
 		Long: `List the plugins of a directory: start them as a host does, list them and stop them.
 
-The problem of a plugin is printed below its line. "-o wide" adds the whole checksum, the parts of the confinement and
-the hooks; "-o json" has everything. "-o yaml" has the lines of a HostConfiguration for a host with these programs and
+The problem of a plugin is printed below its line. "-o wide" adds the whole checksum, the parts of the confinement, the
+hooks and the limits of calls; "-o json" has everything. "-o yaml" has the lines of a HostConfiguration for a host with these programs and
 no others. Types after "hooks:" are types of other plugins with hooks by this plugin.
 
 The exit code is 1 if a plugin does not run. A running host reports its plugins at /readyz?verbose, in its metrics and
@@ -86,7 +86,7 @@ const shortSum = 12
 
 // listText formats a list as a table.
 func listText(list *statuspage.PluginList, wide bool) string {
-	header := []string{"FILE", "NAME", "VERSION", "TYPES", "CAPABILITIES", "SHA256", "STATE", "CONFINEMENT", "HOOKS"}
+	header := []string{"FILE", "NAME", "VERSION", "TYPES", "CAPABILITIES", "SHA256", "STATE", "CONFINEMENT", "HOOKS", "LIMITS"}
 	if !wide {
 		header = header[:8]
 	}
@@ -94,7 +94,7 @@ func listText(list *statuspage.PluginList, wide bool) string {
 	for _, p := range list.Plugins {
 		cells := []string{
 			p.File, p.Name, p.Version, typesAndHooks(p), strings.Join(p.Capabilities, ","), p.SHA256, p.State, p.Confinement,
-			strings.Join(p.HookTypes, ","),
+			strings.Join(p.HookTypes, ","), p.DescribeLimits(),
 		}
 		if !wide {
 			cells[5] = p.SHA256[:min(len(p.SHA256), shortSum)]

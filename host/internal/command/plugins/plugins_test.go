@@ -22,6 +22,9 @@ func somePlugins() *statuspage.PluginList {
 				File: "helm-deployer", Name: "helm", Version: "v1.2.3", Types: []string{"example.org/chart", "example.org/helm"},
 				Capabilities: []string{"abort", "configure"}, SHA256: strings.Repeat("0123456789abcdef", 4), State: "Running",
 				Confinement: "landlock (ABI 7): files, devices",
+				Limits: statuspage.Limits{
+					MaxCalls: 4, MaxCallsPerTarget: 1, Timeouts: map[string]string{"example.org/helm": "1h0m0s"},
+				},
 			},
 			{
 				File: "mixed", Name: "mixed", Version: "v1", Types: []string{"example.org/mixed"}, State: "Running",
@@ -82,7 +85,7 @@ func TestVerdictsText(t *testing.T) {
 		}},
 	}
 	verdicts := []verdict{
-		{File: "good", Rules: rules[:1]},
+		{File: "good", Rules: rules[:1], Limits: statuspage.Limits{MaxCalls: 1}},
 		{File: "bad", Rules: rules},
 		{File: "refused", Problem: "may be written by others"},
 		{File: "clash", Problem: "does not run", Rules: rules[:1]},

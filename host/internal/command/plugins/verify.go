@@ -19,6 +19,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/command/terminal"
 	"github.com/pergola-deploy/pergola/host/internal/lscontext"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/telemetry/statuspage"
 	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/conformance"
@@ -81,6 +82,8 @@ type verdict struct {
 	File    string `json:"file"`
 	Name    string `json:"name,omitempty"`
 	Version string `json:"version,omitempty"`
+	// Limits of its calls.
+	statuspage.Limits
 	// Problem is the reason why a host would not use the plugin; "" for none.
 	Problem string `json:"problem,omitempty"`
 	// Rules of the protocol; empty if the host refused the program, so that it was not run.
@@ -151,7 +154,7 @@ func (v *verification) judge(
 		judged.Problem = s.Problem.Error()
 	}
 	if s.Info != nil {
-		judged.Name, judged.Version = s.Info.Name, s.Info.Version
+		judged.Name, judged.Version, judged.Limits = s.Info.Name, s.Info.Version, statuspage.LimitsOf(s.Info.Limits)
 	}
 	if s.State == plugin.Refused {
 		return judged, nil
@@ -287,6 +290,9 @@ func verdictsText(verdicts []verdict) string {
 		}
 		out.WriteString(text.Printable(v.File) + ": " + word + ". " + summary + "\n")
 		out.WriteString(terminal.Indented("    ", v.Problem))
+		if limits := v.DescribeLimits(); limits != "" {
+			out.WriteString("    Limits of calls: " + text.Printable(limits) + "\n")
+		}
 		for _, f := range v.Rules {
 			if f.Verdict == conformance.Broken {
 				out.WriteString("    " + string(f.Rule) + ": " + f.Text + "\n")

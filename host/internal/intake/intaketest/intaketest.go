@@ -17,6 +17,7 @@ type Deployer struct {
 	PluginName   string
 	Type         v1alpha1.DeployItemType
 	Capabilities plugin.Capabilities
+	Limits       plugin.Limits
 	// OnCall answers Call, OnHooks RunHooks, and OnRender Render.
 	OnCall func(
 		ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer,
@@ -34,6 +35,7 @@ func (d *Deployer) Name() string { return d.PluginName }
 func (d *Deployer) Info() plugin.Info {
 	return plugin.Info{
 		Name: d.PluginName, Version: "v1", Types: []v1alpha1.DeployItemType{d.Type}, Capabilities: d.Capabilities,
+		Limits: d.Limits,
 	}
 }
 

@@ -21,12 +21,14 @@ type Plugin struct {
 	SDKVersion string   `json:"sdkVersion,omitempty"`
 	Types      []string `json:"types,omitempty"`
 	// Capabilities beyond reconciling and deleting: abort, forceReconcile, render, validate, configure, watch, diff,
-	// contextCredentials, contextOCMConfig, hostCluster, collect, hooks.
+	// contextCredentials, contextOCMConfig, hostCluster, collect, metrics, hooks.
 	Capabilities []string `json:"capabilities,omitempty"`
 	// HookTypes of the plugin's functions.
 	HookTypes []string `json:"hookTypes,omitempty"`
 	// HookedTypes are the types of deploy items with these hooks, of any deployer.
 	HookedTypes []string `json:"hookedTypes,omitempty"`
+	// Limits of its calls.
+	Limits
 	// SHA256 of the loaded program, in hexadecimal digits; empty if there is none.
 	SHA256 string `json:"sha256,omitempty"`
 	// State: Starting, Running, Backoff, CrashLoop, Refused, Missing or Stopped.
@@ -87,6 +89,7 @@ func pluginOf(d plugin.Detail) Plugin {
 		p.Name, p.Version, p.SDKVersion = d.Info.Name, d.Info.Version, d.Info.SDKVersion
 		p.Types, p.HookedTypes = namesOf(d.Info.Types), namesOf(d.Info.HookedTypes)
 		p.Capabilities, p.HookTypes = capabilitiesOf(d.Info.Capabilities), d.Info.Capabilities.HookTypes
+		p.Limits = LimitsOf(d.Info.Limits)
 	}
 	return p
 }
@@ -117,6 +120,7 @@ func capabilitiesOf(c plugin.Capabilities) []string {
 		{"contextOCMConfig", c.ContextOCMConfig},
 		{"hostCluster", c.HostCluster},
 		{"collect", c.Collect},
+		{"metrics", c.Metrics},
 		{"hooks", len(c.HookTypes) > 0},
 		{"hookTargets", c.HookTargets},
 	} {

@@ -23,7 +23,11 @@ func fullPlugin() plugin.Detail {
 				Capabilities: plugin.Capabilities{
 					Abort: true, ForceReconcile: true, Render: true, Validate: true, Configure: true, Watch: true, Diff: true,
 					ContextCredentials: true, ContextOCMConfig: true, HostCluster: true, Collect: true,
-					HookTypes: []string{"a", "b"},
+					Metrics: true, HookTypes: []string{"a", "b"},
+				},
+				Limits: plugin.Limits{
+					MaxCalls: 4, MaxCallsPerTarget: 1,
+					Timeouts: map[v1alpha1.DeployItemType]time.Duration{"example.org/helm": time.Hour},
 				},
 			},
 			Restarts: map[plugin.Reason]int{plugin.ReasonExit: 2}, StartTook: 250 * time.Millisecond, Pid: 4711, Calls: 3,

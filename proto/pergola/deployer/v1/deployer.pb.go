@@ -94,8 +94,14 @@ type GetInfoResponse struct {
 	// Types of deploy items that the plugin's hooks run for; empty for those that it serves. A plugin that names some may
 	// serve none: it brings nothing but hooks.
 	HookedDeployItemTypes []string `protobuf:"bytes,8,rep,name=hooked_deploy_item_types,json=hookedDeployItemTypes,proto3" json:"hooked_deploy_item_types,omitempty"`
-	unknownFields         protoimpl.UnknownFields
-	sizeCache             protoimpl.SizeCache
+	// How long a job may take without spec.timeout, by deploy item type; ten minutes for others.
+	Timeouts map[string]*durationpb.Duration `protobuf:"bytes,9,rep,name=timeouts,proto3" json:"timeouts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// How many calls the plugin can work on at once, in all and for one Target; zero for as many as the host makes. The
+	// host queues the others, whose time does not run meanwhile.
+	MaxCalls          uint32 `protobuf:"varint,10,opt,name=max_calls,json=maxCalls,proto3" json:"max_calls,omitempty"`
+	MaxCallsPerTarget uint32 `protobuf:"varint,11,opt,name=max_calls_per_target,json=maxCallsPerTarget,proto3" json:"max_calls_per_target,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *GetInfoResponse) Reset() {
@@ -184,6 +190,27 @@ func (x *GetInfoResponse) GetHookedDeployItemTypes() []string {
 	return nil
 }
 
+func (x *GetInfoResponse) GetTimeouts() map[string]*durationpb.Duration {
+	if x != nil {
+		return x.Timeouts
+	}
+	return nil
+}
+
+func (x *GetInfoResponse) GetMaxCalls() uint32 {
+	if x != nil {
+		return x.MaxCalls
+	}
+	return 0
+}
+
+func (x *GetInfoResponse) GetMaxCallsPerTarget() uint32 {
+	if x != nil {
+		return x.MaxCallsPerTarget
+	}
+	return 0
+}
+
 // Capabilities are the optional parts of the protocol that a plugin implements.
 type Capabilities struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -216,7 +243,9 @@ type Capabilities struct {
 	// The plugin serves WatchItems. With `watch`, so that an older host calls Watch.
 	WatchItems bool `protobuf:"varint,17,opt,name=watch_items,json=watchItems,proto3" json:"watch_items,omitempty"`
 	// The plugin's hooks get the Target of the deploy item with its content; see RunHooksRequest.resolved_target.
-	HookTargets   bool `protobuf:"varint,18,opt,name=hook_targets,json=hookTargets,proto3" json:"hook_targets,omitempty"`
+	HookTargets bool `protobuf:"varint,18,opt,name=hook_targets,json=hookTargets,proto3" json:"hook_targets,omitempty"`
+	// The plugin serves Metrics.
+	Metrics       bool `protobuf:"varint,20,opt,name=metrics,proto3" json:"metrics,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -377,6 +406,13 @@ func (x *Capabilities) GetHookTargets() bool {
 	return false
 }
 
+func (x *Capabilities) GetMetrics() bool {
+	if x != nil {
+		return x.Metrics
+	}
+	return false
+}
+
 type ConfigureRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The configuration document, YAML or JSON; empty for defaults.
@@ -426,8 +462,7 @@ type ConfigureResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Everything that is wrong with the document, all at once. Empty: accepted.
 	Problems []*Problem `protobuf:"bytes,1,rep,name=problems,proto3" json:"problems,omitempty"`
-	// How many calls the plugin can work on at once; zero for as many as the host makes. The host queues the others,
-	// whose time does not run meanwhile.
+	// GetInfoResponse.max_calls by this document; of both the lower one counts.
 	MaxCalls      uint32 `protobuf:"varint,2,opt,name=max_calls,json=maxCalls,proto3" json:"max_calls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4235,13 +4270,94 @@ func (x *CollectResponse) GetFailed() *Failed {
 	return nil
 }
 
+type MetricsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MetricsRequest) Reset() {
+	*x = MetricsRequest{}
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[61]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MetricsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MetricsRequest) ProtoMessage() {}
+
+func (x *MetricsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[61]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MetricsRequest.ProtoReflect.Descriptor instead.
+func (*MetricsRequest) Descriptor() ([]byte, []int) {
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{61}
+}
+
+type MetricsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Metric families in the text format of Prometheus.
+	Families      []byte `protobuf:"bytes,1,opt,name=families,proto3" json:"families,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MetricsResponse) Reset() {
+	*x = MetricsResponse{}
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[62]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MetricsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MetricsResponse) ProtoMessage() {}
+
+func (x *MetricsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[62]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MetricsResponse.ProtoReflect.Descriptor instead.
+func (*MetricsResponse) Descriptor() ([]byte, []int) {
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{62}
+}
+
+func (x *MetricsResponse) GetFamilies() []byte {
+	if x != nil {
+		return x.Families
+	}
+	return nil
+}
+
 var File_pergola_deployer_v1_deployer_proto protoreflect.FileDescriptor
 
 const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\n" +
 	"\"pergola/deployer/v1/deployer.proto\x12\x13pergola.deployer.v1\x1a\x1egoogle/protobuf/duration.proto\"3\n" +
 	"\x0eGetInfoRequest\x12!\n" +
-	"\fhost_version\x18\x01 \x01(\tR\vhostVersion\"\x9f\x04\n" +
+	"\fhost_version\x18\x01 \x01(\tR\vhostVersion\"\x95\x06\n" +
 	"\x0fGetInfoResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x1f\n" +
@@ -4251,10 +4367,17 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\fcapabilities\x18\x05 \x01(\v2!.pergola.deployer.v1.CapabilitiesR\fcapabilities\x121\n" +
 	"\x14configuration_schema\x18\x06 \x01(\fR\x13configurationSchema\x12\x8c\x01\n" +
 	"\x1eprovider_configuration_schemas\x18\a \x03(\v2F.pergola.deployer.v1.GetInfoResponse.ProviderConfigurationSchemasEntryR\x1cproviderConfigurationSchemas\x127\n" +
-	"\x18hooked_deploy_item_types\x18\b \x03(\tR\x15hookedDeployItemTypes\x1aO\n" +
+	"\x18hooked_deploy_item_types\x18\b \x03(\tR\x15hookedDeployItemTypes\x12N\n" +
+	"\btimeouts\x18\t \x03(\v22.pergola.deployer.v1.GetInfoResponse.TimeoutsEntryR\btimeouts\x12\x1b\n" +
+	"\tmax_calls\x18\n" +
+	" \x01(\rR\bmaxCalls\x12/\n" +
+	"\x14max_calls_per_target\x18\v \x01(\rR\x11maxCallsPerTarget\x1aO\n" +
 	"!ProviderConfigurationSchemasEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xe9\x04\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\x1aV\n" +
+	"\rTimeoutsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12/\n" +
+	"\x05value\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05value:\x028\x01\"\x83\x05\n" +
 	"\fCapabilities\x12\x14\n" +
 	"\x05abort\x18\x01 \x01(\bR\x05abort\x12'\n" +
 	"\x0fforce_reconcile\x18\x02 \x01(\bR\x0eforceReconcile\x12\x16\n" +
@@ -4278,7 +4401,8 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\fcheck_health\x18\x10 \x01(\bR\vcheckHealth\x12\x1f\n" +
 	"\vwatch_items\x18\x11 \x01(\bR\n" +
 	"watchItems\x12!\n" +
-	"\fhook_targets\x18\x12 \x01(\bR\vhookTargets\".\n" +
+	"\fhook_targets\x18\x12 \x01(\bR\vhookTargets\x12\x18\n" +
+	"\ametrics\x18\x14 \x01(\bR\ametrics\".\n" +
 	"\x10ConfigureRequest\x12\x1a\n" +
 	"\bdocument\x18\x01 \x01(\fR\bdocument\"j\n" +
 	"\x11ConfigureResponse\x128\n" +
@@ -4520,8 +4644,10 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\bholdings\x18\x01 \x03(\v2\x1c.pergola.deployer.v1.HoldingR\bholdings\x12C\n" +
 	"\fhost_cluster\x18\x02 \x01(\v2 .pergola.deployer.v1.HostClusterR\vhostCluster\"F\n" +
 	"\x0fCollectResponse\x123\n" +
-	"\x06failed\x18\x01 \x01(\v2\x1b.pergola.deployer.v1.FailedR\x06failed2\xab\n" +
-	"\n" +
+	"\x06failed\x18\x01 \x01(\v2\x1b.pergola.deployer.v1.FailedR\x06failed\"\x10\n" +
+	"\x0eMetricsRequest\"-\n" +
+	"\x0fMetricsResponse\x12\x1a\n" +
+	"\bfamilies\x18\x01 \x01(\fR\bfamilies2\x81\v\n" +
 	"\x0fDeployerService\x12T\n" +
 	"\aGetInfo\x12#.pergola.deployer.v1.GetInfoRequest\x1a$.pergola.deployer.v1.GetInfoResponse\x12Z\n" +
 	"\tConfigure\x12%.pergola.deployer.v1.ConfigureRequest\x1a&.pergola.deployer.v1.ConfigureResponse\x12W\n" +
@@ -4538,7 +4664,8 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\n" +
 	"WatchItems\x12%.pergola.deployer.v1.WatchHostMessage\x1a'.pergola.deployer.v1.WatchPluginMessage(\x010\x01\x12W\n" +
 	"\bHoldings\x12$.pergola.deployer.v1.HoldingsRequest\x1a%.pergola.deployer.v1.HoldingsResponse\x12T\n" +
-	"\aCollect\x12#.pergola.deployer.v1.CollectRequest\x1a$.pergola.deployer.v1.CollectResponseBHZFgithub.com/pergola-deploy/pergola/proto/pergola/deployer/v1;deployerv1b\x06proto3"
+	"\aCollect\x12#.pergola.deployer.v1.CollectRequest\x1a$.pergola.deployer.v1.CollectResponse\x12T\n" +
+	"\aMetrics\x12#.pergola.deployer.v1.MetricsRequest\x1a$.pergola.deployer.v1.MetricsResponseBHZFgithub.com/pergola-deploy/pergola/proto/pergola/deployer/v1;deployerv1b\x06proto3"
 
 var (
 	file_pergola_deployer_v1_deployer_proto_rawDescOnce sync.Once
@@ -4552,7 +4679,7 @@ func file_pergola_deployer_v1_deployer_proto_rawDescGZIP() []byte {
 	return file_pergola_deployer_v1_deployer_proto_rawDescData
 }
 
-var file_pergola_deployer_v1_deployer_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
+var file_pergola_deployer_v1_deployer_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
 var file_pergola_deployer_v1_deployer_proto_goTypes = []any{
 	(*GetInfoRequest)(nil),              // 0: pergola.deployer.v1.GetInfoRequest
 	(*GetInfoResponse)(nil),             // 1: pergola.deployer.v1.GetInfoResponse
@@ -4615,108 +4742,115 @@ var file_pergola_deployer_v1_deployer_proto_goTypes = []any{
 	(*Holding)(nil),                     // 58: pergola.deployer.v1.Holding
 	(*CollectRequest)(nil),              // 59: pergola.deployer.v1.CollectRequest
 	(*CollectResponse)(nil),             // 60: pergola.deployer.v1.CollectResponse
-	nil,                                 // 61: pergola.deployer.v1.GetInfoResponse.ProviderConfigurationSchemasEntry
-	(*durationpb.Duration)(nil),         // 62: google.protobuf.Duration
+	(*MetricsRequest)(nil),              // 61: pergola.deployer.v1.MetricsRequest
+	(*MetricsResponse)(nil),             // 62: pergola.deployer.v1.MetricsResponse
+	nil,                                 // 63: pergola.deployer.v1.GetInfoResponse.ProviderConfigurationSchemasEntry
+	nil,                                 // 64: pergola.deployer.v1.GetInfoResponse.TimeoutsEntry
+	(*durationpb.Duration)(nil),         // 65: google.protobuf.Duration
 }
 var file_pergola_deployer_v1_deployer_proto_depIdxs = []int32{
 	2,  // 0: pergola.deployer.v1.GetInfoResponse.capabilities:type_name -> pergola.deployer.v1.Capabilities
-	61, // 1: pergola.deployer.v1.GetInfoResponse.provider_configuration_schemas:type_name -> pergola.deployer.v1.GetInfoResponse.ProviderConfigurationSchemasEntry
-	7,  // 2: pergola.deployer.v1.ConfigureResponse.problems:type_name -> pergola.deployer.v1.Problem
-	7,  // 3: pergola.deployer.v1.ValidateResponse.problems:type_name -> pergola.deployer.v1.Problem
-	9,  // 4: pergola.deployer.v1.HostMessage.start:type_name -> pergola.deployer.v1.Start
-	16, // 5: pergola.deployer.v1.HostMessage.acknowledgement:type_name -> pergola.deployer.v1.Acknowledgement
-	19, // 6: pergola.deployer.v1.HostMessage.stop:type_name -> pergola.deployer.v1.Stop
-	17, // 7: pergola.deployer.v1.HostMessage.resolved_target:type_name -> pergola.deployer.v1.ResolvedTarget
-	18, // 8: pergola.deployer.v1.HostMessage.resolved_registry_credentials:type_name -> pergola.deployer.v1.ResolvedRegistryCredentials
-	35, // 9: pergola.deployer.v1.Start.children:type_name -> pergola.deployer.v1.Children
-	13, // 10: pergola.deployer.v1.Start.credentials:type_name -> pergola.deployer.v1.Credentials
-	12, // 11: pergola.deployer.v1.Start.host_cluster:type_name -> pergola.deployer.v1.HostCluster
-	11, // 12: pergola.deployer.v1.Start.ocm_config:type_name -> pergola.deployer.v1.OCMConfig
-	10, // 13: pergola.deployer.v1.Start.claims:type_name -> pergola.deployer.v1.Claim
-	14, // 14: pergola.deployer.v1.Credentials.registries:type_name -> pergola.deployer.v1.RegistryCredentials
-	15, // 15: pergola.deployer.v1.Credentials.chart_repositories:type_name -> pergola.deployer.v1.ChartRepositoryCredentials
-	31, // 16: pergola.deployer.v1.ResolvedTarget.error:type_name -> pergola.deployer.v1.Error
-	14, // 17: pergola.deployer.v1.ResolvedRegistryCredentials.credentials:type_name -> pergola.deployer.v1.RegistryCredentials
-	31, // 18: pergola.deployer.v1.ResolvedRegistryCredentials.error:type_name -> pergola.deployer.v1.Error
-	21, // 19: pergola.deployer.v1.PluginMessage.progress:type_name -> pergola.deployer.v1.Progress
-	22, // 20: pergola.deployer.v1.PluginMessage.provider_status:type_name -> pergola.deployer.v1.ProviderStatus
-	25, // 21: pergola.deployer.v1.PluginMessage.event:type_name -> pergola.deployer.v1.Event
-	26, // 22: pergola.deployer.v1.PluginMessage.heartbeat:type_name -> pergola.deployer.v1.Heartbeat
-	27, // 23: pergola.deployer.v1.PluginMessage.result:type_name -> pergola.deployer.v1.Result
-	23, // 24: pergola.deployer.v1.PluginMessage.resolve_target:type_name -> pergola.deployer.v1.ResolveTarget
-	24, // 25: pergola.deployer.v1.PluginMessage.resolve_registry_credentials:type_name -> pergola.deployer.v1.ResolveRegistryCredentials
-	29, // 26: pergola.deployer.v1.Result.succeeded:type_name -> pergola.deployer.v1.Succeeded
-	30, // 27: pergola.deployer.v1.Result.failed:type_name -> pergola.deployer.v1.Failed
-	32, // 28: pergola.deployer.v1.Result.in_progress:type_name -> pergola.deployer.v1.InProgress
-	28, // 29: pergola.deployer.v1.Result.conditions:type_name -> pergola.deployer.v1.Condition
-	31, // 30: pergola.deployer.v1.Failed.errors:type_name -> pergola.deployer.v1.Error
-	62, // 31: pergola.deployer.v1.Error.retry_after:type_name -> google.protobuf.Duration
-	10, // 32: pergola.deployer.v1.Error.held:type_name -> pergola.deployer.v1.Claim
-	62, // 33: pergola.deployer.v1.InProgress.poll_after:type_name -> google.protobuf.Duration
-	9,  // 34: pergola.deployer.v1.RenderRequest.start:type_name -> pergola.deployer.v1.Start
-	35, // 35: pergola.deployer.v1.RenderResponse.children:type_name -> pergola.deployer.v1.Children
-	30, // 36: pergola.deployer.v1.RenderResponse.failed:type_name -> pergola.deployer.v1.Failed
-	36, // 37: pergola.deployer.v1.Children.children:type_name -> pergola.deployer.v1.Child
-	9,  // 38: pergola.deployer.v1.DiffRequest.start:type_name -> pergola.deployer.v1.Start
-	39, // 39: pergola.deployer.v1.DiffResponse.changes:type_name -> pergola.deployer.v1.Changes
-	30, // 40: pergola.deployer.v1.DiffResponse.failed:type_name -> pergola.deployer.v1.Failed
-	40, // 41: pergola.deployer.v1.Changes.changes:type_name -> pergola.deployer.v1.Change
-	31, // 42: pergola.deployer.v1.RunHooksRequest.target_problem:type_name -> pergola.deployer.v1.Error
-	43, // 43: pergola.deployer.v1.RunHooksResponse.outcomes:type_name -> pergola.deployer.v1.HookOutcome
-	44, // 44: pergola.deployer.v1.HookOutcome.none:type_name -> pergola.deployer.v1.NoResult
-	45, // 45: pergola.deployer.v1.HookOutcome.result:type_name -> pergola.deployer.v1.HookResult
-	31, // 46: pergola.deployer.v1.HookOutcome.error:type_name -> pergola.deployer.v1.Error
-	62, // 47: pergola.deployer.v1.HookResult.requeue_after:type_name -> google.protobuf.Duration
-	47, // 48: pergola.deployer.v1.WatchPluginMessage.wake_up:type_name -> pergola.deployer.v1.WatchResponse
-	49, // 49: pergola.deployer.v1.WatchPluginMessage.list_items:type_name -> pergola.deployer.v1.ListItems
-	50, // 50: pergola.deployer.v1.WatchPluginMessage.request_item:type_name -> pergola.deployer.v1.RequestItem
-	52, // 51: pergola.deployer.v1.WatchHostMessage.watched_items:type_name -> pergola.deployer.v1.WatchedItems
-	54, // 52: pergola.deployer.v1.WatchHostMessage.requested_item:type_name -> pergola.deployer.v1.RequestedItem
-	53, // 53: pergola.deployer.v1.WatchedItems.items:type_name -> pergola.deployer.v1.WatchedItem
-	9,  // 54: pergola.deployer.v1.RequestedItem.start:type_name -> pergola.deployer.v1.Start
-	31, // 55: pergola.deployer.v1.RequestedItem.error:type_name -> pergola.deployer.v1.Error
-	12, // 56: pergola.deployer.v1.HoldingsRequest.host_cluster:type_name -> pergola.deployer.v1.HostCluster
-	57, // 57: pergola.deployer.v1.HoldingsResponse.held:type_name -> pergola.deployer.v1.HoldingList
-	30, // 58: pergola.deployer.v1.HoldingsResponse.failed:type_name -> pergola.deployer.v1.Failed
-	58, // 59: pergola.deployer.v1.HoldingList.holdings:type_name -> pergola.deployer.v1.Holding
-	58, // 60: pergola.deployer.v1.CollectRequest.holdings:type_name -> pergola.deployer.v1.Holding
-	12, // 61: pergola.deployer.v1.CollectRequest.host_cluster:type_name -> pergola.deployer.v1.HostCluster
-	30, // 62: pergola.deployer.v1.CollectResponse.failed:type_name -> pergola.deployer.v1.Failed
-	0,  // 63: pergola.deployer.v1.DeployerService.GetInfo:input_type -> pergola.deployer.v1.GetInfoRequest
-	3,  // 64: pergola.deployer.v1.DeployerService.Configure:input_type -> pergola.deployer.v1.ConfigureRequest
-	5,  // 65: pergola.deployer.v1.DeployerService.Validate:input_type -> pergola.deployer.v1.ValidateRequest
-	8,  // 66: pergola.deployer.v1.DeployerService.Reconcile:input_type -> pergola.deployer.v1.HostMessage
-	8,  // 67: pergola.deployer.v1.DeployerService.Delete:input_type -> pergola.deployer.v1.HostMessage
-	8,  // 68: pergola.deployer.v1.DeployerService.Abort:input_type -> pergola.deployer.v1.HostMessage
-	8,  // 69: pergola.deployer.v1.DeployerService.ForceReconcile:input_type -> pergola.deployer.v1.HostMessage
-	8,  // 70: pergola.deployer.v1.DeployerService.CheckHealth:input_type -> pergola.deployer.v1.HostMessage
-	33, // 71: pergola.deployer.v1.DeployerService.Render:input_type -> pergola.deployer.v1.RenderRequest
-	37, // 72: pergola.deployer.v1.DeployerService.Diff:input_type -> pergola.deployer.v1.DiffRequest
-	41, // 73: pergola.deployer.v1.DeployerService.RunHooks:input_type -> pergola.deployer.v1.RunHooksRequest
-	46, // 74: pergola.deployer.v1.DeployerService.Watch:input_type -> pergola.deployer.v1.WatchRequest
-	51, // 75: pergola.deployer.v1.DeployerService.WatchItems:input_type -> pergola.deployer.v1.WatchHostMessage
-	55, // 76: pergola.deployer.v1.DeployerService.Holdings:input_type -> pergola.deployer.v1.HoldingsRequest
-	59, // 77: pergola.deployer.v1.DeployerService.Collect:input_type -> pergola.deployer.v1.CollectRequest
-	1,  // 78: pergola.deployer.v1.DeployerService.GetInfo:output_type -> pergola.deployer.v1.GetInfoResponse
-	4,  // 79: pergola.deployer.v1.DeployerService.Configure:output_type -> pergola.deployer.v1.ConfigureResponse
-	6,  // 80: pergola.deployer.v1.DeployerService.Validate:output_type -> pergola.deployer.v1.ValidateResponse
-	20, // 81: pergola.deployer.v1.DeployerService.Reconcile:output_type -> pergola.deployer.v1.PluginMessage
-	20, // 82: pergola.deployer.v1.DeployerService.Delete:output_type -> pergola.deployer.v1.PluginMessage
-	20, // 83: pergola.deployer.v1.DeployerService.Abort:output_type -> pergola.deployer.v1.PluginMessage
-	20, // 84: pergola.deployer.v1.DeployerService.ForceReconcile:output_type -> pergola.deployer.v1.PluginMessage
-	20, // 85: pergola.deployer.v1.DeployerService.CheckHealth:output_type -> pergola.deployer.v1.PluginMessage
-	34, // 86: pergola.deployer.v1.DeployerService.Render:output_type -> pergola.deployer.v1.RenderResponse
-	38, // 87: pergola.deployer.v1.DeployerService.Diff:output_type -> pergola.deployer.v1.DiffResponse
-	42, // 88: pergola.deployer.v1.DeployerService.RunHooks:output_type -> pergola.deployer.v1.RunHooksResponse
-	47, // 89: pergola.deployer.v1.DeployerService.Watch:output_type -> pergola.deployer.v1.WatchResponse
-	48, // 90: pergola.deployer.v1.DeployerService.WatchItems:output_type -> pergola.deployer.v1.WatchPluginMessage
-	56, // 91: pergola.deployer.v1.DeployerService.Holdings:output_type -> pergola.deployer.v1.HoldingsResponse
-	60, // 92: pergola.deployer.v1.DeployerService.Collect:output_type -> pergola.deployer.v1.CollectResponse
-	78, // [78:93] is the sub-list for method output_type
-	63, // [63:78] is the sub-list for method input_type
-	63, // [63:63] is the sub-list for extension type_name
-	63, // [63:63] is the sub-list for extension extendee
-	0,  // [0:63] is the sub-list for field type_name
+	63, // 1: pergola.deployer.v1.GetInfoResponse.provider_configuration_schemas:type_name -> pergola.deployer.v1.GetInfoResponse.ProviderConfigurationSchemasEntry
+	64, // 2: pergola.deployer.v1.GetInfoResponse.timeouts:type_name -> pergola.deployer.v1.GetInfoResponse.TimeoutsEntry
+	7,  // 3: pergola.deployer.v1.ConfigureResponse.problems:type_name -> pergola.deployer.v1.Problem
+	7,  // 4: pergola.deployer.v1.ValidateResponse.problems:type_name -> pergola.deployer.v1.Problem
+	9,  // 5: pergola.deployer.v1.HostMessage.start:type_name -> pergola.deployer.v1.Start
+	16, // 6: pergola.deployer.v1.HostMessage.acknowledgement:type_name -> pergola.deployer.v1.Acknowledgement
+	19, // 7: pergola.deployer.v1.HostMessage.stop:type_name -> pergola.deployer.v1.Stop
+	17, // 8: pergola.deployer.v1.HostMessage.resolved_target:type_name -> pergola.deployer.v1.ResolvedTarget
+	18, // 9: pergola.deployer.v1.HostMessage.resolved_registry_credentials:type_name -> pergola.deployer.v1.ResolvedRegistryCredentials
+	35, // 10: pergola.deployer.v1.Start.children:type_name -> pergola.deployer.v1.Children
+	13, // 11: pergola.deployer.v1.Start.credentials:type_name -> pergola.deployer.v1.Credentials
+	12, // 12: pergola.deployer.v1.Start.host_cluster:type_name -> pergola.deployer.v1.HostCluster
+	11, // 13: pergola.deployer.v1.Start.ocm_config:type_name -> pergola.deployer.v1.OCMConfig
+	10, // 14: pergola.deployer.v1.Start.claims:type_name -> pergola.deployer.v1.Claim
+	14, // 15: pergola.deployer.v1.Credentials.registries:type_name -> pergola.deployer.v1.RegistryCredentials
+	15, // 16: pergola.deployer.v1.Credentials.chart_repositories:type_name -> pergola.deployer.v1.ChartRepositoryCredentials
+	31, // 17: pergola.deployer.v1.ResolvedTarget.error:type_name -> pergola.deployer.v1.Error
+	14, // 18: pergola.deployer.v1.ResolvedRegistryCredentials.credentials:type_name -> pergola.deployer.v1.RegistryCredentials
+	31, // 19: pergola.deployer.v1.ResolvedRegistryCredentials.error:type_name -> pergola.deployer.v1.Error
+	21, // 20: pergola.deployer.v1.PluginMessage.progress:type_name -> pergola.deployer.v1.Progress
+	22, // 21: pergola.deployer.v1.PluginMessage.provider_status:type_name -> pergola.deployer.v1.ProviderStatus
+	25, // 22: pergola.deployer.v1.PluginMessage.event:type_name -> pergola.deployer.v1.Event
+	26, // 23: pergola.deployer.v1.PluginMessage.heartbeat:type_name -> pergola.deployer.v1.Heartbeat
+	27, // 24: pergola.deployer.v1.PluginMessage.result:type_name -> pergola.deployer.v1.Result
+	23, // 25: pergola.deployer.v1.PluginMessage.resolve_target:type_name -> pergola.deployer.v1.ResolveTarget
+	24, // 26: pergola.deployer.v1.PluginMessage.resolve_registry_credentials:type_name -> pergola.deployer.v1.ResolveRegistryCredentials
+	29, // 27: pergola.deployer.v1.Result.succeeded:type_name -> pergola.deployer.v1.Succeeded
+	30, // 28: pergola.deployer.v1.Result.failed:type_name -> pergola.deployer.v1.Failed
+	32, // 29: pergola.deployer.v1.Result.in_progress:type_name -> pergola.deployer.v1.InProgress
+	28, // 30: pergola.deployer.v1.Result.conditions:type_name -> pergola.deployer.v1.Condition
+	31, // 31: pergola.deployer.v1.Failed.errors:type_name -> pergola.deployer.v1.Error
+	65, // 32: pergola.deployer.v1.Error.retry_after:type_name -> google.protobuf.Duration
+	10, // 33: pergola.deployer.v1.Error.held:type_name -> pergola.deployer.v1.Claim
+	65, // 34: pergola.deployer.v1.InProgress.poll_after:type_name -> google.protobuf.Duration
+	9,  // 35: pergola.deployer.v1.RenderRequest.start:type_name -> pergola.deployer.v1.Start
+	35, // 36: pergola.deployer.v1.RenderResponse.children:type_name -> pergola.deployer.v1.Children
+	30, // 37: pergola.deployer.v1.RenderResponse.failed:type_name -> pergola.deployer.v1.Failed
+	36, // 38: pergola.deployer.v1.Children.children:type_name -> pergola.deployer.v1.Child
+	9,  // 39: pergola.deployer.v1.DiffRequest.start:type_name -> pergola.deployer.v1.Start
+	39, // 40: pergola.deployer.v1.DiffResponse.changes:type_name -> pergola.deployer.v1.Changes
+	30, // 41: pergola.deployer.v1.DiffResponse.failed:type_name -> pergola.deployer.v1.Failed
+	40, // 42: pergola.deployer.v1.Changes.changes:type_name -> pergola.deployer.v1.Change
+	31, // 43: pergola.deployer.v1.RunHooksRequest.target_problem:type_name -> pergola.deployer.v1.Error
+	43, // 44: pergola.deployer.v1.RunHooksResponse.outcomes:type_name -> pergola.deployer.v1.HookOutcome
+	44, // 45: pergola.deployer.v1.HookOutcome.none:type_name -> pergola.deployer.v1.NoResult
+	45, // 46: pergola.deployer.v1.HookOutcome.result:type_name -> pergola.deployer.v1.HookResult
+	31, // 47: pergola.deployer.v1.HookOutcome.error:type_name -> pergola.deployer.v1.Error
+	65, // 48: pergola.deployer.v1.HookResult.requeue_after:type_name -> google.protobuf.Duration
+	47, // 49: pergola.deployer.v1.WatchPluginMessage.wake_up:type_name -> pergola.deployer.v1.WatchResponse
+	49, // 50: pergola.deployer.v1.WatchPluginMessage.list_items:type_name -> pergola.deployer.v1.ListItems
+	50, // 51: pergola.deployer.v1.WatchPluginMessage.request_item:type_name -> pergola.deployer.v1.RequestItem
+	52, // 52: pergola.deployer.v1.WatchHostMessage.watched_items:type_name -> pergola.deployer.v1.WatchedItems
+	54, // 53: pergola.deployer.v1.WatchHostMessage.requested_item:type_name -> pergola.deployer.v1.RequestedItem
+	53, // 54: pergola.deployer.v1.WatchedItems.items:type_name -> pergola.deployer.v1.WatchedItem
+	9,  // 55: pergola.deployer.v1.RequestedItem.start:type_name -> pergola.deployer.v1.Start
+	31, // 56: pergola.deployer.v1.RequestedItem.error:type_name -> pergola.deployer.v1.Error
+	12, // 57: pergola.deployer.v1.HoldingsRequest.host_cluster:type_name -> pergola.deployer.v1.HostCluster
+	57, // 58: pergola.deployer.v1.HoldingsResponse.held:type_name -> pergola.deployer.v1.HoldingList
+	30, // 59: pergola.deployer.v1.HoldingsResponse.failed:type_name -> pergola.deployer.v1.Failed
+	58, // 60: pergola.deployer.v1.HoldingList.holdings:type_name -> pergola.deployer.v1.Holding
+	58, // 61: pergola.deployer.v1.CollectRequest.holdings:type_name -> pergola.deployer.v1.Holding
+	12, // 62: pergola.deployer.v1.CollectRequest.host_cluster:type_name -> pergola.deployer.v1.HostCluster
+	30, // 63: pergola.deployer.v1.CollectResponse.failed:type_name -> pergola.deployer.v1.Failed
+	65, // 64: pergola.deployer.v1.GetInfoResponse.TimeoutsEntry.value:type_name -> google.protobuf.Duration
+	0,  // 65: pergola.deployer.v1.DeployerService.GetInfo:input_type -> pergola.deployer.v1.GetInfoRequest
+	3,  // 66: pergola.deployer.v1.DeployerService.Configure:input_type -> pergola.deployer.v1.ConfigureRequest
+	5,  // 67: pergola.deployer.v1.DeployerService.Validate:input_type -> pergola.deployer.v1.ValidateRequest
+	8,  // 68: pergola.deployer.v1.DeployerService.Reconcile:input_type -> pergola.deployer.v1.HostMessage
+	8,  // 69: pergola.deployer.v1.DeployerService.Delete:input_type -> pergola.deployer.v1.HostMessage
+	8,  // 70: pergola.deployer.v1.DeployerService.Abort:input_type -> pergola.deployer.v1.HostMessage
+	8,  // 71: pergola.deployer.v1.DeployerService.ForceReconcile:input_type -> pergola.deployer.v1.HostMessage
+	8,  // 72: pergola.deployer.v1.DeployerService.CheckHealth:input_type -> pergola.deployer.v1.HostMessage
+	33, // 73: pergola.deployer.v1.DeployerService.Render:input_type -> pergola.deployer.v1.RenderRequest
+	37, // 74: pergola.deployer.v1.DeployerService.Diff:input_type -> pergola.deployer.v1.DiffRequest
+	41, // 75: pergola.deployer.v1.DeployerService.RunHooks:input_type -> pergola.deployer.v1.RunHooksRequest
+	46, // 76: pergola.deployer.v1.DeployerService.Watch:input_type -> pergola.deployer.v1.WatchRequest
+	51, // 77: pergola.deployer.v1.DeployerService.WatchItems:input_type -> pergola.deployer.v1.WatchHostMessage
+	55, // 78: pergola.deployer.v1.DeployerService.Holdings:input_type -> pergola.deployer.v1.HoldingsRequest
+	59, // 79: pergola.deployer.v1.DeployerService.Collect:input_type -> pergola.deployer.v1.CollectRequest
+	61, // 80: pergola.deployer.v1.DeployerService.Metrics:input_type -> pergola.deployer.v1.MetricsRequest
+	1,  // 81: pergola.deployer.v1.DeployerService.GetInfo:output_type -> pergola.deployer.v1.GetInfoResponse
+	4,  // 82: pergola.deployer.v1.DeployerService.Configure:output_type -> pergola.deployer.v1.ConfigureResponse
+	6,  // 83: pergola.deployer.v1.DeployerService.Validate:output_type -> pergola.deployer.v1.ValidateResponse
+	20, // 84: pergola.deployer.v1.DeployerService.Reconcile:output_type -> pergola.deployer.v1.PluginMessage
+	20, // 85: pergola.deployer.v1.DeployerService.Delete:output_type -> pergola.deployer.v1.PluginMessage
+	20, // 86: pergola.deployer.v1.DeployerService.Abort:output_type -> pergola.deployer.v1.PluginMessage
+	20, // 87: pergola.deployer.v1.DeployerService.ForceReconcile:output_type -> pergola.deployer.v1.PluginMessage
+	20, // 88: pergola.deployer.v1.DeployerService.CheckHealth:output_type -> pergola.deployer.v1.PluginMessage
+	34, // 89: pergola.deployer.v1.DeployerService.Render:output_type -> pergola.deployer.v1.RenderResponse
+	38, // 90: pergola.deployer.v1.DeployerService.Diff:output_type -> pergola.deployer.v1.DiffResponse
+	42, // 91: pergola.deployer.v1.DeployerService.RunHooks:output_type -> pergola.deployer.v1.RunHooksResponse
+	47, // 92: pergola.deployer.v1.DeployerService.Watch:output_type -> pergola.deployer.v1.WatchResponse
+	48, // 93: pergola.deployer.v1.DeployerService.WatchItems:output_type -> pergola.deployer.v1.WatchPluginMessage
+	56, // 94: pergola.deployer.v1.DeployerService.Holdings:output_type -> pergola.deployer.v1.HoldingsResponse
+	60, // 95: pergola.deployer.v1.DeployerService.Collect:output_type -> pergola.deployer.v1.CollectResponse
+	62, // 96: pergola.deployer.v1.DeployerService.Metrics:output_type -> pergola.deployer.v1.MetricsResponse
+	81, // [81:97] is the sub-list for method output_type
+	65, // [65:81] is the sub-list for method input_type
+	65, // [65:65] is the sub-list for extension type_name
+	65, // [65:65] is the sub-list for extension extendee
+	0,  // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_pergola_deployer_v1_deployer_proto_init() }
@@ -4777,7 +4911,7 @@ func file_pergola_deployer_v1_deployer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pergola_deployer_v1_deployer_proto_rawDesc), len(file_pergola_deployer_v1_deployer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   62,
+			NumMessages:   65,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

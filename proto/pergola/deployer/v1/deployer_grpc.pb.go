@@ -43,6 +43,7 @@ const (
 	DeployerService_WatchItems_FullMethodName     = "/pergola.deployer.v1.DeployerService/WatchItems"
 	DeployerService_Holdings_FullMethodName       = "/pergola.deployer.v1.DeployerService/Holdings"
 	DeployerService_Collect_FullMethodName        = "/pergola.deployer.v1.DeployerService/Collect"
+	DeployerService_Metrics_FullMethodName        = "/pergola.deployer.v1.DeployerService/Metrics"
 )
 
 // DeployerServiceClient is the client API for DeployerService service.
@@ -88,6 +89,8 @@ type DeployerServiceClient interface {
 	// Collect removes what is kept for holdings without a use. It may be called for the same holding again.
 	// Needs capability `collect`.
 	Collect(ctx context.Context, in *CollectRequest, opts ...grpc.CallOption) (*CollectResponse, error)
+	// Metrics returns the plugin's own metrics, within a second. Needs capability `metrics`.
+	Metrics(ctx context.Context, in *MetricsRequest, opts ...grpc.CallOption) (*MetricsResponse, error)
 }
 
 type deployerServiceClient struct {
@@ -275,6 +278,16 @@ func (c *deployerServiceClient) Collect(ctx context.Context, in *CollectRequest,
 	return out, nil
 }
 
+func (c *deployerServiceClient) Metrics(ctx context.Context, in *MetricsRequest, opts ...grpc.CallOption) (*MetricsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(MetricsResponse)
+	err := c.cc.Invoke(ctx, DeployerService_Metrics_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // DeployerServiceServer is the server API for DeployerService service.
 // All implementations must embed UnimplementedDeployerServiceServer
 // for forward compatibility.
@@ -318,6 +331,8 @@ type DeployerServiceServer interface {
 	// Collect removes what is kept for holdings without a use. It may be called for the same holding again.
 	// Needs capability `collect`.
 	Collect(context.Context, *CollectRequest) (*CollectResponse, error)
+	// Metrics returns the plugin's own metrics, within a second. Needs capability `metrics`.
+	Metrics(context.Context, *MetricsRequest) (*MetricsResponse, error)
 	mustEmbedUnimplementedDeployerServiceServer()
 }
 
@@ -372,6 +387,9 @@ func (UnimplementedDeployerServiceServer) Holdings(context.Context, *HoldingsReq
 }
 func (UnimplementedDeployerServiceServer) Collect(context.Context, *CollectRequest) (*CollectResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Collect not implemented")
+}
+func (UnimplementedDeployerServiceServer) Metrics(context.Context, *MetricsRequest) (*MetricsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Metrics not implemented")
 }
 func (UnimplementedDeployerServiceServer) mustEmbedUnimplementedDeployerServiceServer() {}
 func (UnimplementedDeployerServiceServer) testEmbeddedByValue()                         {}
@@ -591,6 +609,24 @@ func _DeployerService_Collect_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _DeployerService_Metrics_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(MetricsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DeployerServiceServer).Metrics(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DeployerService_Metrics_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DeployerServiceServer).Metrics(ctx, req.(*MetricsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // DeployerService_ServiceDesc is the grpc.ServiceDesc for DeployerService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -629,6 +665,10 @@ var DeployerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Collect",
 			Handler:    _DeployerService_Collect_Handler,
+		},
+		{
+			MethodName: "Metrics",
+			Handler:    _DeployerService_Metrics_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -165,7 +165,7 @@ type HookCondition struct {
 	// Type of the condition, in CamelCase, and none of the host's own.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[A-Z][A-Za-z0-9]*$`
-	// +kubebuilder:validation:XValidation:rule="!(self in ['Ready', 'Reconciling', 'Stalled', 'PickedUp', 'Started', 'Forced', 'PluginCrashes', 'HookAnswered', 'Finalized', 'Served', 'NextTry', 'Paused', 'Held', 'Moving'])",message="the host sets this condition itself; choose another name"
+	// +kubebuilder:validation:XValidation:rule="!(self in ['Ready', 'Reconciling', 'Stalled', 'PickedUp', 'Started', 'Forced', 'PluginCrashes', 'HookAnswered', 'Finalized', 'Served', 'NextTry', 'Paused', 'Held', 'Moving', 'TimeLimited'])",message="the host sets this condition itself; choose another name"
 	Type ConditionType `json:"type"`
 }
 
