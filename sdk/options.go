@@ -36,6 +36,7 @@ type plugin struct {
 	scheduleInConfig   bool
 	hookTargets        bool
 	limits             limits
+	metrics            func() ([]byte, error) // nil for none
 }
 
 // Name sets the name of the plugin, a DNS label such as "helm". It prefixes the names of the plugin's locks and must

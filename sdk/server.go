@@ -65,6 +65,7 @@ func (p *plugin) capabilities() *deployerv1.Capabilities {
 		SeparateDocuments: true, HookTypes: p.hookTypes(),
 		ContextCredentials: p.contextCredentials, OcmConfig: p.contextOCMConfig, HostCluster: p.hostCluster,
 		LatePickUp: p.latePickUp, ScheduleInConfiguration: p.scheduleInConfig, HookTargets: p.hookTargets,
+		Metrics: p.metrics != nil,
 	}
 	_, c.Abort = p.deployer.(Aborter)
 	_, c.ForceReconcile = p.deployer.(ForceReconciler)

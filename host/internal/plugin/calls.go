@@ -72,6 +72,16 @@ func (p *Plugin) Collect(ctx context.Context, holdings []sdk.Holding) error {
 	return s.Collect(ctx, holdings)
 }
 
+// Metrics returns the plugin's own metrics, unchecked, in the text format of Prometheus. It needs Capabilities.Metrics.
+// The error is ErrNotRunning or any other.
+func (p *Plugin) Metrics(ctx context.Context) ([]byte, error) {
+	s, err := p.current()
+	if err != nil {
+		return nil, err
+	}
+	return s.Metrics(ctx)
+}
+
 // RunHooks runs the plugin's hook functions of a type and returns their outcomes in the order of registration; a type
 // without functions costs no call. ctx needs a deadline. The error is ErrNotRunning, ErrCrashed, ErrProtocol, or that
 // of ctx, possibly wrapped.

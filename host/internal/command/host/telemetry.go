@@ -16,6 +16,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/command/settings"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
+	"github.com/pergola-deploy/pergola/host/internal/telemetry/pluginmetrics"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry/statuspage"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -49,7 +50,11 @@ func (h *host) measure(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("set up metrics: %w", err)
 	}
-	endpoints, err := telemetry.Listen(ctx, h.settings.ListenAddress, h.ready, h.plugins.Status, metrics.Registry)
+	all, err := pluginmetrics.Beside(metrics.Registry, h.measured, h.log)
+	if err != nil {
+		return fmt.Errorf("set up metrics of plugins: %w", err)
+	}
+	endpoints, err := telemetry.Listen(ctx, h.settings.ListenAddress, h.ready, h.plugins.Status, all)
 	if err != nil {
 		return err
 	}
@@ -57,6 +62,17 @@ func (h *host) measure(ctx context.Context) error {
 		"attached", h.flags.attach, "identity", h.settings.Identity, "standalone", h.flags.standalone,
 		"locking", !h.replicas.alone(), "listenAddress", endpoints.Server.Addr)
 	return errors.Join(h.add(endpoints), h.serveProfiles(ctx), h.serveStatusPage(ctx))
+}
+
+// measured returns the plugins with metrics of their own.
+func (h *host) measured() []pluginmetrics.Plugin {
+	var measured []pluginmetrics.Plugin
+	for _, p := range h.plugins.Admitted() {
+		if p.Info().Capabilities.Metrics {
+			measured = append(measured, p)
+		}
+	}
+	return measured
 }
 
 // trace opens the tracer if the configuration has an endpoint.

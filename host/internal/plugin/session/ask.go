@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -152,6 +153,15 @@ func (s *Session) Collect(ctx context.Context, holdings []sdk.Holding) error {
 		return failure(out.GetFailed())
 	}
 	return nil
+}
+
+// Metrics returns the plugin's own metrics, unchecked. It is no call for an item, so a crash beside it is no other one's.
+func (s *Session) Metrics(ctx context.Context) ([]byte, error) {
+	out, err := s.client.Metrics(ctx, &deployerv1.MetricsRequest{}, grpc.MaxCallRecvMsgSize(maxAnswerBytes))
+	if err != nil {
+		return nil, errors.New(hostside.Bounded(status.Convert(err).Message()))
+	}
+	return out.GetFamilies(), nil
 }
 
 // RunHooks runs the plugin's hook functions of a type and returns their outcomes in the order of registration. ctx
