@@ -6,22 +6,23 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/pergola-deploy/pergola/sdk/internal/serving"
 )
 
 const (
-	// attachableArgument, alone, lets hosts attach. It is no flag, because the main function may parse flags.
+	// attachableArgument, alone or with an address, lets hosts attach. It is no flag, because the main function may parse
+	// flags.
 	attachableArgument = "attachable"
 )
 
 // serveByHand is for a process without a host.
 func serveByHand(p *plugin) {
 	switch args := os.Args[1:]; {
-	case slices.Equal(args, []string{attachableArgument}):
-		if err := serveAttachable(p); err != nil {
+	case len(args) > 0 && len(args) <= 2 && args[0] == attachableArgument:
+		if err := serveAttachable(p, strings.Join(args[1:], "")); err != nil {
 			fmt.Fprintf(os.Stderr, "%s %s cannot be attached to: %v\n", p.name, p.version, err)
 			os.Exit(serving.ExitFailed)
 		}
@@ -36,13 +37,13 @@ func serveByHand(p *plugin) {
 	}
 }
 
-// serveAttachable lets hosts attach, until a signal.
-func serveAttachable(p *plugin) error {
+// serveAttachable lets hosts attach, until a signal, at an address, or at a new one if that is empty.
+func serveAttachable(p *plugin, at string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: serving.LogLevel(slog.LevelDebug)}))
 	slog.SetDefault(log)
-	address, done, err := newServer(p, log).socket(ctx)
+	address, done, err := newServer(p, log).socket(ctx, at)
 	if err != nil {
 		return err
 	}

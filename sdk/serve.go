@@ -29,8 +29,9 @@ import (
 //
 // Started by hand it prints a description of the program, and exits with 1, but for two command lines:
 //
-//   - With the one argument "attachable", such as in a debugger, it prints an address and lets any host attach, until
-//     SIGINT or SIGTERM; a second one ends it at once. Logs are then text on standard error.
+//   - With "attachable [ADDRESS]", such as in a debugger, it prints an address and lets any host attach, until SIGINT or
+//     SIGTERM; a second one ends it at once. ADDRESS is the path of a socket: hosts find the plugin there again after a
+//     restart. Logs are then text on standard error.
 //   - With "install --to DIR" it copies itself into a plugin directory, under the name of the plugin, or NAME with
 //     "--as NAME". So an image of nothing but the plugin can bring it into the directory of a host.
 func Serve(deployer Deployer, opts ...Option) { serve(deployerPlugin(deployer, opts)) }
@@ -82,7 +83,7 @@ func ServeInProcess(
 	if err != nil {
 		return nil, nil, err
 	}
-	return newServer(p, log).socket(ctx, grpc.WaitForHandlers(true))
+	return newServer(p, log).socket(ctx, "", grpc.WaitForHandlers(true))
 }
 
 // ServeHooksInProcess is to ServeHooks what ServeInProcess is to Serve.
@@ -93,11 +94,11 @@ func ServeHooksInProcess(
 	if err != nil {
 		return nil, nil, err
 	}
-	return newServer(p, log).socket(ctx, grpc.WaitForHandlers(true))
+	return newServer(p, log).socket(ctx, "", grpc.WaitForHandlers(true))
 }
 
 func (s *server) socket(
-	ctx context.Context, opts ...grpc.ServerOption,
+	ctx context.Context, at string, opts ...grpc.ServerOption,
 ) (address net.Addr, done <-chan struct{}, err error) {
-	return serving.Socket(ctx, s.plugin.name, s.log, s, append(serving.Options(s.running), opts...))
+	return serving.Socket(ctx, s.plugin.name, at, s.log, s, append(serving.Options(s.running), opts...))
 }

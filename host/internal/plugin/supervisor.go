@@ -17,6 +17,9 @@ import (
 // errNotTaken reports that the program is not available yet.
 var errNotTaken = errors.New("cannot be taken")
 
+// maxAttachPause is the longest pause before another look for a plugin to attach: its debugger may be about to return.
+const maxAttachPause = 2 * time.Second
+
 // takeTimeout bounds the pull of a program from its image.
 const takeTimeout = 10 * time.Minute
 
@@ -121,7 +124,7 @@ func (p *Plugin) take(ctx context.Context) error {
 // serve lets a process take calls until it ends or ctx does, and returns the reason.
 func (p *Plugin) serve(ctx context.Context, r *run) error {
 	info, process := r.info, r.process
-	p.log.Info("plugin is running", "name", info.Name, "version", info.Version, "sdk", info.SDKVersion,
+	p.log.Info(p.verb("plugin is running", "plugin is attached"), "name", info.Name, "version", info.Version, "sdk", info.SDKVersion,
 		"types", info.Types, "hooks", info.HookedTypes, "pid", process.Pid(), "confinement", process.Confinement, "took",
 		p.startTook.String())
 	p.update(func() {
@@ -152,6 +155,14 @@ func (p *Plugin) serve(ctx context.Context, r *run) error {
 	return r.session.EndError()
 }
 
+// verb returns a text for a plugin that the host starts, or for an attached one.
+func (p *Plugin) verb(started, attached string) string {
+	if p.program == nil {
+		return attached
+	}
+	return started
+}
+
 // attend watches a process which takes calls, until ctx ends.
 func (p *Plugin) attend(ctx context.Context, r *run) {
 	var all sync.WaitGroup
@@ -169,6 +180,11 @@ func (p *Plugin) pause(ctx context.Context, err error) {
 	clock := p.settings.Clock
 	p.mu.Lock()
 	wait := p.lifecycle.end(reason, clock.Now(), p.settings.Random())
+	repeated := false
+	if p.program == nil {
+		wait = min(wait, maxAttachPause)
+		repeated = p.problem != nil && p.problem.Error() == err.Error()
+	}
 	if errors.Is(err, errNotTaken) {
 		p.lifecycle.miss()
 	}
@@ -177,8 +193,10 @@ func (p *Plugin) pause(ctx context.Context, err error) {
 	p.mu.Unlock()
 	defer timer.Stop()
 	p.settings.changed()
-	p.log.Error("plugin is not running; it is started again", "error", err.Error(), "reason", string(reason),
-		"pause", wait.String(), "state", string(state))
+	if !repeated {
+		p.log.Error(p.verb("plugin is not running; it is started again", "plugin is not attached; it is looked for"),
+			"error", err.Error(), "reason", string(reason), "pause", wait.String(), "state", string(state))
+	}
 	select {
 	case <-ctx.Done():
 	case <-timer.C():

@@ -23,7 +23,7 @@ func TestHealthOfACancelledCall(t *testing.T) {
 	running := NewRunningCalls()
 	running.grace = 0
 	serving, stop := context.WithCancel(t.Context())
-	address, done, err := Socket(serving, "test", slog.New(slog.DiscardHandler),
+	address, done, err := Socket(serving, "test", "", slog.New(slog.DiscardHandler),
 		deployerv1.UnimplementedDeployerServiceServer{}, Options(running))
 	if err != nil {
 		t.Fatal(err)

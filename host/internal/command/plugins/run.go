@@ -49,7 +49,7 @@ With --state the provider status of the item and the job are kept in a file betw
 in the status of the item. The file is removed after the deletion of the item.
 
 With --attach, instead of FILE, a running plugin is called, such as a plugin in a debugger: start it there with the
-argument "attachable", and it prints its address.
+argument "attachable", and an address or it prints one.
 
 The exit code is 1 if the job has failed.`,
 		Example: `  pergola plugins run bin/plugins/mock --item test/examples/mock.yaml

@@ -48,7 +48,7 @@ Without --item nothing is deployed, and the rules about deployments are not chec
 plugin of its type and deleted again, several times and with interruptions, at its Target in the file of --target.
 
 With --attach, instead of DIR, a running plugin is checked, such as a plugin in a debugger: start it there with the
-argument "attachable", and it prints its address.
+argument "attachable", and an address or it prints one.
 
 The exit code is 1 if anything is wrong.`,
 		Example: `  pergola plugins verify bin/plugins --item test/examples/mock.yaml
