@@ -85,7 +85,8 @@ func TestHooksAlone(t *testing.T) {
 		}}},
 		hook.End: {{Err: &sdktest.Error{
 			Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem}, Operation: "End", Reason: sdk.ReasonPanic,
-			Message: `plugin "audit" 1 panicked in its End hook; its log has the stack`,
+			Message: `plugin "audit" 1 panicked in its End hook; the stack is in the log of the host, ` +
+				`in the record with its plugin and jobID: in Kubernetes, see kubectl logs of the host's Pod`,
 		}}, postponed},
 		hook.BeforeAbort: nil,
 	} {

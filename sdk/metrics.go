@@ -45,7 +45,7 @@ func (s *server) Metrics(context.Context, *deployerv1.MetricsRequest) (*deployer
 	if s.plugin.metrics == nil {
 		return nil, s.unimplemented("Metrics")
 	}
-	families, err := guarded(s, s.log.With("operation", "Metrics"), "metrics", "Metrics", s.plugin.metrics)
+	families, err := guarded(s, s.log.With(operationKey, "Metrics"), "metrics", "Metrics", s.plugin.metrics)
 	if err != nil {
 		return nil, status.Errorf(codes.Unknown, "metrics: %v", err)
 	}

@@ -18,6 +18,15 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/internal/serving"
 )
 
+// The keys of the sdk in the records of a call; each record has a key once. They are documented: see "Logging" in
+// docs/plugin-authors.md.
+const (
+	itemKey      = "deployitem"
+	jobKey       = "jobID"
+	operationKey = "operation" // a method of the deployer; a hook has hookType instead
+	hookTypeKey  = "hookType"
+)
+
 // server is the plugin's side of the protocol. It turns messages into calls of the deployer and back.
 type server struct {
 	deployerv1.UnimplementedDeployerServiceServer
@@ -91,7 +100,7 @@ func (s *server) Configure(
 		}
 		return &deployerv1.ConfigureResponse{}, nil
 	}
-	res, err := guarded(s, s.log, "deployer", "Configure", func() (*ConfigureResponse, error) {
+	res, err := guarded(s, s.log.With(operationKey, "Configure"), "deployer", "Configure", func() (*ConfigureResponse, error) {
 		return configurer.Configure(ctx, &ConfigureRequest{Document: in.GetDocument()})
 	})
 	if err != nil {
@@ -113,7 +122,7 @@ func (s *server) Validate(
 	if !ok {
 		return nil, s.unimplemented("Validate")
 	}
-	res, err := guarded(s, s.log, "deployer", "Validate", func() (*ValidateResponse, error) {
+	res, err := guarded(s, s.log.With(operationKey, "Validate"), "deployer", "Validate", func() (*ValidateResponse, error) {
 		return validator.Validate(ctx, &ValidateRequest{
 			Type:   v1alpha1.DeployItemType(in.GetDeployItemType()),
 			Config: in.GetProviderConfiguration(),
@@ -194,7 +203,7 @@ func (s *server) request(operation string, start *deployerv1.Start) (*Request, e
 		return nil, err
 	}
 	item := req.DeployItem.Namespace + "/" + req.DeployItem.Name
-	req.Log = s.log.With("deployitem", item, "jobID", req.JobID, "operation", operation)
+	req.Log = s.log.With(itemKey, item, jobKey, req.JobID, operationKey, operation)
 	return req, nil
 }
 
@@ -232,7 +241,7 @@ func (s *server) Holdings(ctx context.Context, in *deployerv1.HoldingsRequest) (
 		return nil, s.unimplemented("Holdings")
 	}
 	req := &HoldingsRequest{
-		HostCluster: hostClusterFromWire(in.GetHostCluster()), Log: s.log.With("operation", "Holdings"),
+		HostCluster: hostClusterFromWire(in.GetHostCluster()), Log: s.log.With(operationKey, "Holdings"),
 	}
 	return described(s, req.Log, "deployer", "Holdings",
 		func() (*HoldingsResponse, error) { return collector.Holdings(ctx, req) }, heldToWire), nil
@@ -247,7 +256,7 @@ func (s *server) Collect(ctx context.Context, in *deployerv1.CollectRequest) (*d
 	req := &CollectRequest{
 		Holdings:    wire.Each(in.GetHoldings(), holdingFromWire),
 		HostCluster: hostClusterFromWire(in.GetHostCluster()),
-		Log:         s.log.With("operation", "Collect"),
+		Log:         s.log.With(operationKey, "Collect"),
 	}
 	return described(s, req.Log, "deployer", "Collect",
 		func() (struct{}, error) { return struct{}{}, collector.Collect(ctx, req) }, collectedToWire), nil
@@ -260,9 +269,9 @@ func (s *server) RunHooks(ctx context.Context, in *deployerv1.RunHooksRequest) (
 		return nil, status.Errorf(codes.InvalidArgument, "RunHooks: %v", err)
 	}
 	hookType := hook.Type(in.GetHookType())
-	log := s.log.With("hookType", in.GetHookType())
+	log := s.log.With(hookTypeKey, in.GetHookType())
 	if item != nil {
-		log = log.With("deployitem", item.Namespace+"/"+item.Name, "jobID", item.Status.JobID)
+		log = log.With(itemKey, item.Namespace+"/"+item.Name, jobKey, item.Status.JobID)
 	}
 	ctx = s.plugin.withHookTarget(ctx, in, item)
 	out := &deployerv1.RunHooksResponse{}
@@ -290,13 +299,12 @@ func guarded[T any](s *server, log *slog.Logger, who, operation string, run func
 		where := ""
 		if who == "hook" {
 			where = " in its " + operation + " hook"
-		} else {
-			log = log.With("operation", operation)
 		}
 		log.Error(who+" panicked", "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
 		err = &Error{
 			Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem}, Operation: operation, Reason: ReasonPanic,
-			Err: fmt.Errorf("plugin %q %s panicked%s; its log has the stack", s.plugin.name, s.plugin.version, where),
+			Err: fmt.Errorf("plugin %q %s panicked%s; the stack is in the log of the host, in the record with its plugin and jobID: "+
+				"in Kubernetes, see kubectl logs of the host's Pod", s.plugin.name, s.plugin.version, where),
 		}
 	}()
 	return run()

@@ -51,7 +51,7 @@ func (s *server) serveWatch(
 
 // watch calls the Watcher. The host opens the stream again after its end.
 func (s *server) watch(ctx context.Context, watcher Watcher, req *WatchRequest) error {
-	_, err := guarded(s, s.log, "deployer", "Watch", func() (struct{}, error) {
+	_, err := guarded(s, s.log.With(operationKey, "Watch"), "deployer", "Watch", func() (struct{}, error) {
 		return struct{}{}, watcher.Watch(ctx, req)
 	})
 	if e, ok := errors.AsType[*Error](err); ok && e.Reason == ReasonHostTooOld {

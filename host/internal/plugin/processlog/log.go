@@ -2,7 +2,8 @@
 //
 // A JSON line of slog or hclog keeps its level, message and attributes; any other line is the message of a record at
 // level info. The report of a crash of Go is one record at level error, with the attribute "stack". A key of the host's
-// own gets the prefix "plugin_". Lines above a rate are dropped and counted. The last lines are kept as last words.
+// own, and a repeated one, gets the prefix "plugin_". Lines above a rate are dropped and counted. The last lines are
+// kept as last words.
 package processlog
 
 import (

@@ -168,6 +168,11 @@ func TestLogKeysAreNotForged(t *testing.T) {
 			`{"level":"INFO","msg":"hello","level":"high","time":2,"msg":2}`,
 			[]map[string]any{{"level": "INFO", "msg": "hello", "plugin_level": "high", "plugin_msg": json.Number("2")}},
 		},
+		"a key twice": {
+			"such as of the sdk and of the deployer; there is no third one",
+			`{"level":"INFO","msg":"m","jobID":"1","jobID":"2","jobID":"3","operation":null}`,
+			[]map[string]any{{"level": "INFO", "msg": "m", "jobID": "1", "plugin_jobID": "2", "operation": nil}},
+		},
 		"keys of the host": {
 			"another plugin's name or stream would mislead, in whatever case",
 			`{"level":"INFO","msg":"m","Plugin":"other","stream":"host"}`,

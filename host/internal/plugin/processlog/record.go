@@ -43,7 +43,7 @@ func parseRecord(text []byte, now time.Time) (slog.Record, error) {
 	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {
 		return slog.Record{}, errNoRecord
 	}
-	own := map[string]string{}
+	own, keys := map[string]string{}, map[string]bool{}
 	var attrs []slog.Attr
 	for decoder.More() {
 		var value json.RawMessage
@@ -56,16 +56,20 @@ func parseRecord(text []byte, now time.Time) (slog.Record, error) {
 			return slog.Record{}, errNoRecord
 		}
 		name, isText := recordKeys[key], bytes.HasPrefix(value, []byte{'"'})
+		attribute := attributeKey(key)
+		if keys[attribute] { // a record of the host has no key twice
+			attribute = "plugin_" + attribute
+		}
 		// Keys may repeat; the first level and the first message count.
 		_, taken := own[name]
 		switch {
-		case name == slog.TimeKey:
+		case name == slog.TimeKey, keys[attribute]: // the first and the second value are enough
 		case name != "" && isText && !taken:
 			own[name] = textOf(value)
 		case isText:
-			attrs = append(attrs, slog.String(attributeKey(key), textOf(value)))
+			attrs, keys[attribute] = append(attrs, slog.String(attribute, textOf(value))), true
 		default:
-			attrs = append(attrs, slog.Any(attributeKey(key), jsonValue(clean(value))))
+			attrs, keys[attribute] = append(attrs, slog.Any(attribute, jsonValue(clean(value)))), true
 		}
 	}
 	_, closing := decoder.Token()
