@@ -1,12 +1,14 @@
 package contract
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
 // DefaultTimeout is how long a job may take if neither the item nor its plugin says.
@@ -22,8 +24,10 @@ const ConditionTimeLimited v1alpha1.ConditionType = "TimeLimited"
 // reasonPluginDefault: the time is the default of the plugin, or the operator's for it.
 const reasonPluginDefault = "PluginDefault"
 
-// LimitTime notes the time of a job that is picked up, for an item without spec.timeout.
-func LimitTime(item *v1alpha1.DeployItem, timeout time.Duration, now time.Time) {
+// LimitTime notes the time of a job at its pick-up, for an item without spec.timeout: the default of the plugin, at most
+// that of the operator. Zero stands for none.
+func LimitTime(item *v1alpha1.DeployItem, byPlugin, most time.Duration, now time.Time) {
+	timeout := hostside.Lowest(cmp.Or(byPlugin, DefaultTimeout), most)
 	if item.Spec.Timeout != "" || timeout == DefaultTimeout {
 		removeConditions(&item.Status, ConditionTimeLimited)
 		return

@@ -96,7 +96,7 @@ func queued(after time.Duration) modifier {
 
 // limited is an item whose job was picked up with a time other than the usual one.
 func limited(timeout time.Duration) modifier {
-	return func(item *v1alpha1.DeployItem) { contract.LimitTime(item, timeout, noon) }
+	return func(item *v1alpha1.DeployItem) { contract.LimitTime(item, timeout, 0, noon) }
 }
 
 func newCondition(

@@ -9,7 +9,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/itemstate"
 	"github.com/pergola-deploy/pergola/host/internal/job"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
@@ -88,7 +87,7 @@ func (r *reconciler) skip(
 		return pollAfter(pause), true
 	}
 	rank := r.locks.Rank(key)
-	if rank > 0 && view != lock.Ours && !r.slots.Standby(key.Item, shareOf(item), slots.ClassOf(rank, false)) {
+	if rank > 0 && view != lock.Ours && !r.slots.Standby(key.Item, slots.ShareOf(item), slots.ClassOf(rank, false)) {
 		return pollAfter(slots.MaxStandby), true
 	}
 	return reconcile.Result{}, false
@@ -127,12 +126,6 @@ func (r *reconciler) hooksSettled(
 		r.contents.Drop(client.ObjectKeyFromObject(item))
 	}
 	return r.until(again), true
-}
-
-// shareOf returns the share of an item that is no poison item.
-func shareOf(item *v1alpha1.DeployItem) slots.Share {
-	target, _ := contract.TargetOfItem(item)
-	return slots.Share{Namespace: item.Namespace, Target: target}
 }
 
 // leftToOthers reports whether an item is left to replicas with a running plugin, because the plugin here does not run.

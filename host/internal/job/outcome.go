@@ -14,6 +14,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/move"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/host/internal/tenure"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -44,7 +45,7 @@ func (e ending) handleOutcome(ctx context.Context, outcome *plugin.Outcome) erro
 
 // noteAnswer notes whether the item's target has answered. Other errors do not show it.
 func (e ending) noteAnswer(outcome *plugin.Outcome) {
-	share := shareOf(e.tenure.View())
+	share := slots.ShareOf(e.tenure.View())
 	switch {
 	case slices.ContainsFunc(outcome.Errors, func(e plugin.Error) bool { return e.TargetSilent }):
 		e.Slots.SetAnswered(share, false)

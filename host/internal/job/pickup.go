@@ -1,7 +1,6 @@
 package job
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/tenure"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
-	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
 // pickUpPhase picks up a new job, or takes over one of another replica.
@@ -76,12 +74,12 @@ func (p *pickUpPhase) plan(b begin) {
 		before := item.Status
 		p.before = &before
 	}
-	deployer, set, timeout := p.deployer(), p.setJob(now), p.timeout(item.Spec.Type)
+	deployer, set := p.deployer(), p.setJob(now)
 	p.tenure.PickUpWith(&tenure.PickUp{
 		Begin: func(item *v1alpha1.DeployItem) {
 			set(item)
 			b(item, p.decision.Deletion, deployer, now)
-			contract.LimitTime(item, timeout, now)
+			contract.LimitTime(item, p.Plugin.Info().Limits.Timeouts[item.Spec.Type], p.DefaultTimeout, now)
 		},
 		Done: func(ctx context.Context, item *v1alpha1.DeployItem) {
 			p.log.Info("picked up job", "deletion", p.decision.Deletion, "force", p.decision.Force,
@@ -91,12 +89,6 @@ func (p *pickUpPhase) plan(b begin) {
 	})
 	p.result.Since, p.result.Retries = now, 0
 	p.log = p.logOf(p.tenure.View())
-}
-
-// timeout is the time of a job without spec.timeout: the plugin's default, unless the operator has lowered it.
-func (p *pickUpPhase) timeout(t v1alpha1.DeployItemType) time.Duration {
-	byDefault := cmp.Or(p.Plugin.Info().Limits.Timeouts[t], contract.DefaultTimeout)
-	return hostside.Lowest(byDefault, p.DefaultTimeout)
 }
 
 // setJob returns the change that sets the job if there is none yet.

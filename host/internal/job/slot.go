@@ -43,7 +43,7 @@ func (p slotPhase) share() slots.Share {
 	if contract.IsPoison(item) {
 		return slots.Poison
 	}
-	return shareOf(item)
+	return slots.ShareOf(item)
 }
 
 // wait has the job run again when a slot is reserved for it. After a while a new job is picked up as queued, so that
@@ -80,7 +80,7 @@ func (p slotPhase) wait(ctx context.Context) error {
 	p.runAfter(slotPoll)
 	return p.tenure.WriteOnce(ctx, func(item *v1alpha1.DeployItem) {
 		contract.Wait(item, fmt.Sprintf("the Target %q to answer; until it does, one job at a time tries it",
-			shareOf(item).Target), now)
+			slots.ShareOf(item).Target), now)
 	})
 }
 

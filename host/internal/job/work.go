@@ -14,7 +14,6 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/move"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
-	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/host/internal/tenure"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -178,9 +177,4 @@ func (w *work) beforeType() sdkhook.Type {
 	default:
 		return sdkhook.BeforeReconcile
 	}
-}
-
-func shareOf(item *v1alpha1.DeployItem) slots.Share {
-	target, _ := contract.TargetOfItem(item)
-	return slots.Share{Namespace: item.Namespace, Target: target}
 }

@@ -16,6 +16,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 const (
@@ -55,6 +58,12 @@ func ClassOf(rank int, try bool) Class {
 
 // Share is a fair share of the slots: the items of one Target of one namespace, or Poison.
 type Share struct{ Namespace, Target string }
+
+// ShareOf returns the share of an item, unless it is a poison item.
+func ShareOf(item *v1alpha1.DeployItem) Share {
+	target, _ := contract.TargetOfItem(item)
+	return Share{Namespace: item.Namespace, Target: target}
+}
 
 // Poison is the share of all items with a call during a crash of the plugin. It has one slot at most.
 //

@@ -18,7 +18,7 @@ import (
 // MaxSeries bounds the series of one plugin. A histogram has one for each bucket, and two more.
 const MaxSeries = 1000
 
-// read returns the metric families in the answer of a plugin under its name. The error says what is left out.
+// read returns the metric families in the answer of a plugin under its name. The error names the rest.
 func read(plugin string, text []byte) ([]*dto.MetricFamily, error) {
 	if !utf8.Valid(text) { // the parser takes any bytes as help
 		return nil, errors.New("its answer is no UTF-8")
@@ -80,8 +80,8 @@ func seriesOf(family *dto.MetricFamily) int {
 	return n
 }
 
-// consistent returns the families without series that a Prometheus would refuse, such as ones that are there twice. Of
-// several families with one name, such as of the plugins a-b and a, the first counts.
+// consistent returns the families without series unfit for a Prometheus, such as repeated ones. Of several families with
+// one name, such as of the plugins a-b and a, the first counts.
 func consistent(families []*dto.MetricFamily) ([]*dto.MetricFamily, error) {
 	families = slices.DeleteFunc(families, func(f *dto.MetricFamily) bool {
 		return f.GetType() > dto.MetricType_HISTOGRAM // the text format has no other

@@ -1,7 +1,7 @@
 // Package pluginmetrics shows the metrics of plugins beside those of the host.
 //
-// A plugin is asked at each scrape. What it answers has its name as a prefix, and is bounded and checked, so that
-// neither a wrong nor a silent plugin keeps a Prometheus from the metrics of the host and of other plugins.
+// A plugin is asked at each scrape. Its answer gets its name as a prefix, and is bounded and checked: neither a wrong nor
+// a silent plugin keeps a Prometheus from the metrics of the host and of other plugins.
 package pluginmetrics
 
 import (
@@ -45,7 +45,7 @@ type gatherer struct {
 	log        *slog.Logger
 
 	mu     sync.Mutex
-	broken map[string]bool // the plugins whose last answer was incomplete
+	broken map[string]bool // by plugin: its last answer was not complete
 }
 
 // Beside returns the metrics of a host with those of its plugins, and registers the metric
@@ -61,7 +61,7 @@ func Beside(host Registry, plugins func() []Plugin, log *slog.Logger) (prometheu
 	return g, host.Register(g.incomplete)
 }
 
-// Gather implements prometheus.Gatherer. The error is that of the host's own metrics.
+// Gather implements prometheus.Gatherer. The error is about the host's own metrics.
 func (g *gatherer) Gather() ([]*dto.MetricFamily, error) {
 	own := g.gatherPlugins()
 	families, err := g.host.Gather()
