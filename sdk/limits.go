@@ -66,10 +66,12 @@ func (l limits) describe(out *deployerv1.GetInfoResponse) {
 	for t, timeout := range l.timeouts {
 		out.Timeouts[string(t)] = durationpb.New(timeout)
 	}
-	if l.calls != nil {
-		out.MaxCalls = uint32(*l.calls)
+	out.MaxCalls, out.MaxCallsPerTarget = countToWire(l.calls), countToWire(l.callsOfOne)
+}
+
+func countToWire(n *int) uint32 {
+	if n == nil {
+		return 0
 	}
-	if l.callsOfOne != nil {
-		out.MaxCallsPerTarget = uint32(*l.callsOfOne)
-	}
+	return uint32(min(max(*n, 0), math.MaxInt32))
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -21,7 +22,7 @@ const (
 // serveByHand is for a process without a host.
 func serveByHand(p *plugin) {
 	switch args := os.Args[1:]; {
-	case len(args) > 0 && len(args) <= 2 && args[0] == attachableArgument:
+	case isAttachable(args):
 		if err := serveAttachable(p, strings.Join(args[1:], "")); err != nil {
 			fmt.Fprintf(os.Stderr, "%s %s cannot be attached to: %v\n", p.name, p.version, err)
 			os.Exit(serving.ExitFailed)
@@ -35,6 +36,12 @@ func serveByHand(p *plugin) {
 			p.name, p.version, serving.InstallArgument, attachableArgument)
 		os.Exit(serving.ExitFailed)
 	}
+}
+
+// isAttachable reports whether the arguments are "attachable [ADDRESS]". A flag is no address.
+func isAttachable(args []string) bool {
+	return len(args) > 0 && len(args) <= 2 && args[0] == attachableArgument &&
+		!slices.ContainsFunc(args[1:], func(arg string) bool { return strings.HasPrefix(arg, "-") })
 }
 
 // serveAttachable lets hosts attach, until a signal, at an address, or at a new one if that is empty.

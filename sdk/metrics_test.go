@@ -23,8 +23,10 @@ func TestMetrics(t *testing.T) {
 		want     string
 		code     codes.Code
 	}{
-		"none":    {nil, "", codes.Unimplemented},
-		"counter": {registry, "# HELP calls_total Calls.\n# TYPE calls_total counter\ncalls_total{code=\"200\"} 3\n", codes.OK},
+		"none": {nil, "", codes.Unimplemented},
+		"counter": {
+			registry, "# HELP calls_total Calls.\n# TYPE calls_total counter\ncalls_total{code=\"200\"} 3\n", codes.OK,
+		},
 		"error": {prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
 			return nil, errors.New("no")
 		}), "", codes.Unknown},

@@ -100,7 +100,8 @@ func (s *server) Configure(
 		}
 		return &deployerv1.ConfigureResponse{}, nil
 	}
-	res, err := guarded(s, s.log.With(operationKey, "Configure"), "deployer", "Configure", func() (*ConfigureResponse, error) {
+	log := s.log.With(operationKey, "Configure")
+	res, err := guarded(s, log, "deployer", "Configure", func() (*ConfigureResponse, error) {
 		return configurer.Configure(ctx, &ConfigureRequest{Document: in.GetDocument()})
 	})
 	if err != nil {
@@ -122,7 +123,8 @@ func (s *server) Validate(
 	if !ok {
 		return nil, s.unimplemented("Validate")
 	}
-	res, err := guarded(s, s.log.With(operationKey, "Validate"), "deployer", "Validate", func() (*ValidateResponse, error) {
+	log := s.log.With(operationKey, "Validate")
+	res, err := guarded(s, log, "deployer", "Validate", func() (*ValidateResponse, error) {
 		return validator.Validate(ctx, &ValidateRequest{
 			Type:   v1alpha1.DeployItemType(in.GetDeployItemType()),
 			Config: in.GetProviderConfiguration(),
@@ -303,8 +305,8 @@ func guarded[T any](s *server, log *slog.Logger, who, operation string, run func
 		log.Error(who+" panicked", "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
 		err = &Error{
 			Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem}, Operation: operation, Reason: ReasonPanic,
-			Err: fmt.Errorf("plugin %q %s panicked%s; the stack is in the log of the host, in the record with its plugin and jobID: "+
-				"in Kubernetes, see kubectl logs of the host's Pod", s.plugin.name, s.plugin.version, where),
+			Err: fmt.Errorf("plugin %q %s panicked%s; the stack is in the log of the host, in the record with its plugin and "+
+				"jobID: in Kubernetes, see kubectl logs of the host's Pod", s.plugin.name, s.plugin.version, where),
 		}
 	}()
 	return run()

@@ -17,15 +17,15 @@ const DefaultTimeout = 10 * time.Minute
 // Resolution is the resolution of the times in a status; the rest is cut off.
 const Resolution = time.Second
 
-// ConditionTimeLimited has, in its message, the time of the last job of an item without spec.timeout, if that is another
-// one than DefaultTimeout. So a job keeps its time in each replica, whether its plugin runs there or not.
+// ConditionTimeLimited has, in its message, the time of the last job of an item without spec.timeout, if that is not
+// DefaultTimeout. So a job keeps its time in each replica, whether its plugin runs there or not.
 const ConditionTimeLimited v1alpha1.ConditionType = "TimeLimited"
 
 // reasonPluginDefault: the time is the default of the plugin, or the operator's for it.
 const reasonPluginDefault = "PluginDefault"
 
-// LimitTime notes the time of a job at its pick-up, for an item without spec.timeout: the default of the plugin, at most
-// that of the operator. Zero stands for none.
+// LimitTime notes the time of a job at its pick-up, for an item without spec.timeout: the default of the plugin, at
+// most that of the operator. Zero stands for none.
 func LimitTime(item *v1alpha1.DeployItem, byPlugin, most time.Duration, now time.Time) {
 	timeout := hostside.Lowest(cmp.Or(byPlugin, DefaultTimeout), most)
 	if item.Spec.Timeout != "" || timeout == DefaultTimeout {

@@ -12,8 +12,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// A plugin in a restarted debugger is found again at its address, also after the end by force that a debugger brings, and
-// the host says nowhere that it starts the plugin.
+// A plugin in a restarted debugger is found again at its address, also after the end by force that a debugger brings,
+// and the host says nowhere that it starts the plugin.
 // Rule (plugin-authors.md#5-debug-it): A restarted plugin at the same address is attached again.
 func TestAttachAgain(t *testing.T) {
 	t.Parallel()

@@ -25,8 +25,8 @@ func newListCommand(version string) *cobra.Command {
 		Long: `List the plugins of a directory: start them as a host does, list them and stop them.
 
 The problem of a plugin is printed below its line. "-o wide" adds the whole checksum, the parts of the confinement, the
-hooks and the limits of calls; "-o json" has everything. "-o yaml" has the lines of a HostConfiguration for a host with these programs and
-no others. Types after "hooks:" are types of other plugins with hooks by this plugin.
+hooks and the limits of calls; "-o json" has everything. "-o yaml" has the lines of a HostConfiguration for a host with
+these programs and no others. Types after "hooks:" are types of other plugins with hooks by this plugin.
 
 The exit code is 1 if a plugin does not run. A running host reports its plugins at /readyz?verbose, in its metrics and
 on its status page.`,
@@ -86,7 +86,9 @@ const shortSum = 12
 
 // listText formats a list as a table.
 func listText(list *statuspage.PluginList, wide bool) string {
-	header := []string{"FILE", "NAME", "VERSION", "TYPES", "CAPABILITIES", "SHA256", "STATE", "CONFINEMENT", "HOOKS", "LIMITS"}
+	header := []string{
+		"FILE", "NAME", "VERSION", "TYPES", "CAPABILITIES", "SHA256", "STATE", "CONFINEMENT", "HOOKS", "LIMITS",
+	}
 	if !wide {
 		header = header[:8]
 	}

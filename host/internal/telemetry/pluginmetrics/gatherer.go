@@ -1,7 +1,7 @@
 // Package pluginmetrics shows the metrics of plugins beside those of the host.
 //
-// A plugin is asked at each scrape. Its answer gets its name as a prefix, and is bounded and checked: neither a wrong nor
-// a silent plugin keeps a Prometheus from the metrics of the host and of other plugins.
+// A plugin is asked at each scrape. Its answer gets its name as a prefix, and is bounded and checked: neither a wrong
+// nor a silent plugin keeps a Prometheus from the metrics of the host and of other plugins.
 package pluginmetrics
 
 import (
@@ -117,6 +117,7 @@ func (g *gatherer) report(plugin string, err error) {
 	g.broken[plugin] = err != nil
 	g.mu.Unlock()
 	if err != nil && !before {
-		g.log.Warn("the metrics of the plugin itself are not complete", "plugin", plugin, "error", hostside.Bounded(err.Error()))
+		g.log.Warn("the metrics of the plugin itself are not complete", "plugin", plugin,
+			"error", hostside.Bounded(err.Error()))
 	}
 }

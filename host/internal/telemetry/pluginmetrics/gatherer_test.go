@@ -31,7 +31,8 @@ func answers(text string, err error) func(context.Context) ([]byte, error) {
 }
 
 // TestScrape: the metrics of the host and of good plugins are there, whatever the others do.
-// Rule (telemetry.md#metrics-of-plugins): A plugin that is slow, wrong or dead does not keep other metrics from being shown.
+// Rule (telemetry.md#metrics-of-plugins): A plugin that is slow, wrong or dead does not keep other metrics from being
+// shown.
 func TestScrape(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -50,7 +51,9 @@ func TestScrape(t *testing.T) {
 			&measured{"b", answers("# TYPE same counter\nsame 2\n", nil)},
 		}
 		registry := prometheus.NewRegistry()
-		registry.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "pergola_jobs_total"}))
+		registry.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "pergola_jobs_total", Help: "Jobs.",
+		}))
 		var log bytes.Buffer
 		all, err := Beside(registry, func() []Plugin { return plugins }, slog.New(slog.NewTextHandler(&log, nil)))
 		if err != nil {
@@ -58,7 +61,8 @@ func TestScrape(t *testing.T) {
 		}
 		scrape := func() string {
 			answer := httptest.NewRecorder()
-			promhttp.HandlerFor(all, promhttp.HandlerOpts{}).ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
+			promhttp.HandlerFor(all, promhttp.HandlerOpts{}).ServeHTTP(answer,
+				httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
 			if answer.Code != 200 {
 				t.Errorf("expected 200, but found %d: %s", answer.Code, answer.Body)
 			}
