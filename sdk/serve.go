@@ -30,8 +30,8 @@ import (
 // Started by hand it prints a description of the program, and exits with 1, but for two command lines:
 //
 //   - With "attachable [ADDRESS]", such as in a debugger, it prints an address and lets any host attach, until SIGINT
-//     or SIGTERM; a second one ends it at once. ADDRESS is the path of a socket: hosts find the plugin there again after
-//     a restart. Logs are then text on standard error.
+//     or SIGTERM; a second one ends it at once. ADDRESS is the path of a socket: hosts find the plugin there again
+//     after a restart. Logs are then text on standard error.
 //   - With "install --to DIR" it copies itself into a plugin directory, under the name of the plugin, or NAME with
 //     "--as NAME". So an image of nothing but the plugin can bring it into the directory of a host.
 func Serve(deployer Deployer, opts ...Option) { serve(deployerPlugin(deployer, opts)) }

@@ -152,8 +152,8 @@ func TestDeadline(t *testing.T) {
 		"usual again": {"the note of the last job is gone",
 			newItem(underWay, limited(time.Hour), limited(contract.DefaultTimeout)),
 			at(10*time.Minute + time.Second).Time, false},
-		"no note": {"the condition of another version", newItem(underWay, limited(time.Hour), func(item *v1alpha1.DeployItem) {
-			item.Status.Conditions[len(item.Status.Conditions)-1].Message = "-1h"
+		"no note": {"the condition of another version", newItem(underWay, limited(time.Hour), func(i *v1alpha1.DeployItem) {
+			i.Status.Conditions[len(i.Status.Conditions)-1].Message = "-1h"
 		}), at(10*time.Minute + time.Second).Time, false},
 		"none":          {reason: "zero for none", item: newItem(underWay, timeout("none"))},
 		"not picked up": {reason: "no deadline before the pick-up", item: newItem()},

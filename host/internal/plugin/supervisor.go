@@ -125,8 +125,8 @@ func (p *Plugin) take(ctx context.Context) error {
 func (p *Plugin) serve(ctx context.Context, r *run) error {
 	info, process := r.info, r.process
 	p.log.Info(p.verb("plugin is running", "plugin is attached"), "name", info.Name, "version", info.Version,
-		"sdk", info.SDKVersion, "types", info.Types, "hooks", info.HookedTypes, "pid", process.Pid(), "confinement", process.Confinement, "took",
-		p.startTook.String())
+		"sdk", info.SDKVersion, "types", info.Types, "hooks", info.HookedTypes, "pid", process.Pid(),
+		"confinement", process.Confinement, "took", p.startTook.String())
 	p.update(func() {
 		p.lifecycle.run(p.settings.Clock.Now())
 		p.problem, p.info, p.run = nil, info, r

@@ -215,7 +215,8 @@ func TestSilentTarget(t *testing.T) {
 
 // TestMostOfTarget: a plugin with a limit for each target gets no more calls for it at once, and as many as before for
 // others.
-// Rule (host-configuration.md#workers): A Target gets no more calls at once than its plugin or `workersPerTarget` allows.
+// Rule (host-configuration.md#workers): A Target gets no more calls at once than its plugin or `workersPerTarget`
+// allows.
 func TestMostOfTarget(t *testing.T) {
 	f := newFleet(20)
 	f.slots.perTarget = 2

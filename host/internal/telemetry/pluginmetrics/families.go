@@ -80,8 +80,8 @@ func seriesOf(family *dto.MetricFamily) int {
 	return n
 }
 
-// consistent returns the families without series unfit for a Prometheus, such as repeated ones. Of several families with
-// one name, such as of the plugins a-b and a, the first counts.
+// consistent returns the families without series unfit for a Prometheus, such as repeated ones. Of several families
+// with one name, such as of the plugins a-b and a, the first counts.
 func consistent(families []*dto.MetricFamily) ([]*dto.MetricFamily, error) {
 	families = slices.DeleteFunc(families, func(f *dto.MetricFamily) bool {
 		return f.GetType() > dto.MetricType_HISTOGRAM // the text format has no other
