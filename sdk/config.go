@@ -2,11 +2,10 @@ package sdk
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
-	"strings"
+	"slices"
 
 	"github.com/pergola-deploy/pergola/proto/wire"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -58,18 +57,6 @@ func (r *Request) DecodeConfigPartly(into any) (unknown []string, wrong []Proble
 // of the unknown field. DecodeConfig and its siblings give the same hint.
 func DidYouMean(into any, path string) string { return document.DidYouMean(reflect.TypeOf(into), path) }
 
-// ValidateRequest asks to check a provider configuration.
-type ValidateRequest struct {
-	// Type of the deploy item, one of those given to Serve.
-	Type v1alpha1.DeployItemType
-	// Config is the provider configuration as JSON.
-	Config json.RawMessage
-}
-
-// DecodeConfig reads the provider configuration into a struct, strictly as Request.DecodeConfig does, and returns all
-// problems: none, if all could be read.
-func (r *ValidateRequest) DecodeConfig(into any) []Problem { return DecodeStrictly(r.Config, into) }
-
 // DecodeStrictly reads a JSON document into a struct as Request.DecodeConfig does, and returns all problems: none, if
 // all could be read.
 func DecodeStrictly(config []byte, into any) []Problem {
@@ -88,7 +75,7 @@ func (r *ConfigureRequest) DecodeConfig(into any) []Problem {
 
 // Problem is one error in a document.
 type Problem struct {
-	// Field is the path of the field, such as "manifests[2].policy".
+	// Field is the path of the field, such as "manifests[2].policy"; empty or "spec.config" for the document itself.
 	Field string
 	// Message names the found value and the expected one.
 	Message string
@@ -108,17 +95,19 @@ func misread(wrong []Problem, unknown []string) error {
 	if len(wrong)+len(unknown) == 0 {
 		return nil
 	}
-	texts := make([]string, 0, len(wrong)+len(unknown))
-	for _, p := range wrong {
-		texts = append(texts, strings.TrimPrefix(p.Field+": "+p.Message, ": "))
-	}
-	return configError(ReasonConfigInvalid, errors.New("spec.config: "+strings.Join(append(texts, unknown...), "; ")))
+	problems := append(slices.Clip(wrong), wire.Each(unknown, func(text string) Problem { return Problem{Field: specConfig, Message: text} })...)
+	err := ConfigurationProblems(ReasonConfigInvalid, problems)
+	err.Operation = operationDecode
+	return err
 }
+
+// operationDecode is the operation of errors about unreadable provider configurations.
+const operationDecode = "DecodeConfig"
 
 func configError(reason string, err error) error {
 	return &Error{
 		Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem},
-		Operation: "DecodeConfig",
+		Operation: operationDecode,
 		Reason:    reason,
 		Err:       err,
 	}

@@ -84,23 +84,6 @@ func TestDecodeConfig(t *testing.T) {
 	}
 }
 
-// A Validator finds what DecodeConfig finds, as problems.
-func TestValidateRequestDecodeConfig(t *testing.T) {
-	t.Parallel()
-	for config, want := range map[string][]Problem{
-		`{"names":{"a":"b"}}`: nil,
-		`{"names":1,"b":2}`: {
-			{Field: "names", Message: "expected an object, but found a number"}, {Field: "b", Message: "unknown field"},
-		},
-		`{`: {{Message: "unexpected end of JSON input"}},
-	} {
-		got := (&ValidateRequest{Config: []byte(config)}).DecodeConfig(&testConfig{})
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", config, diff)
-		}
-	}
-}
-
 // Unknown fields are returned, and values of a wrong type are not passed over.
 func TestDecodeConfigLeniently(t *testing.T) {
 	t.Parallel()

@@ -24,7 +24,7 @@ import (
 //   - ForceReconciler reconciles in another way when a user forces it. Without it Reconcile is called.
 //   - Renderer returns the desired objects without applying them, for HTTP hooks, dry runs and diffs.
 //   - Differ returns the changes of a Reconcile, for `pergola items diff`.
-//   - Validator checks a provider configuration without carrying it out.
+//   - Validator checks a provider configuration before a job carries it out.
 //   - Configurer takes a configuration document of its own.
 //   - Hooker has functions for the host's reconcile flow.
 //   - Watcher knows when an item may have moved on, before the next poll.
@@ -150,10 +150,15 @@ func Actions() []Action {
 	return []Action{ActionCreate, ActionUpdate, ActionRecreate, ActionDelete, ActionKeep, ActionFail}
 }
 
-// Validator is a Deployer with a check of provider configurations.
+// Validator is a Deployer with a check of provider configurations. The host calls it before the first Reconcile or
+// ForceReconcile of a job, and `pergola items validate` without a cluster.
 type Validator interface {
-	// Validate returns the problems. An error means that the check was impossible.
-	Validate(ctx context.Context, req *ValidateRequest) (*ValidateResponse, error)
+	// Validate must not change anything. Its request is that of Reconcile without Target, Credentials, OCMConfig,
+	// HostCluster and Installation. Request's reporting methods have no effect, and ResolveTarget and
+	// ResolveRegistryCredentials are errors. Problems end the job with ERR_CONFIGURATION_PROBLEM, as Reconcile's own error
+	// does: an error with this code, such as that of DecodeConfig, counts as its Problems. Another error means that the
+	// check was impossible, and counts as an error of Reconcile.
+	Validate(ctx context.Context, req *Request) (*ValidateResponse, error)
 }
 
 // ValidateResponse lists all problems at once. Without a problem, like nil, it means a valid configuration.

@@ -52,6 +52,8 @@ type Error struct {
 	Reason string
 	// Err names object, field, the found value and a remedy. Without it the text of the error is Reason.
 	Err error
+	// Problems are those of the provider configuration, for tools that list them; see ConfigurationProblems.
+	Problems []Problem
 	// TargetSilent: the target of the deploy item did not answer, or asked for a pause. The host makes one call at a
 	// time for the deploy items of that target until one succeeds or is in progress, so that it does not hold up the
 	// items of other targets.

@@ -66,7 +66,7 @@ func (panicking) Render(context.Context, *sdk.Request) (*sdk.RenderResponse, err
 	panic("Render") //nolint:forbidigo // what is tested
 }
 
-func (panicking) Validate(context.Context, *sdk.ValidateRequest) (*sdk.ValidateResponse, error) {
+func (panicking) Validate(context.Context, *sdk.Request) (*sdk.ValidateResponse, error) {
 	panic("Validate") //nolint:forbidigo // what is tested
 }
 

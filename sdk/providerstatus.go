@@ -53,7 +53,7 @@ func (r *Request) DecodeProviderStatus(into any, kind, apiVersion string, older 
 // and must have apiVersion and kind. On an error the deployer must not take the step; the error is retryable and can be
 // returned as it is.
 //
-// In Render and Diff, and in a request of a test, it saves nothing.
+// In Render, Diff and Validate, and in a request of a test, it saves nothing.
 func (r *Request) SaveProviderStatus(ctx context.Context, status any) error {
 	document, err := r.marshalProviderStatus(status)
 	if err != nil || r.call == nil {

@@ -58,7 +58,7 @@ type Request struct {
 	unknown      *document.Unknown
 	savedVersion string
 
-	call *serving.Call // nil in Render, Diff and tests
+	call *serving.Call // nil in Render, Diff, Validate and tests
 }
 
 // PickUp returns once the job is picked up. A deployer with LatePickUp calls it before it changes something, unless it
@@ -66,7 +66,7 @@ type Request struct {
 // deployer must change nothing; the error is retryable and can be returned as it is. It may be called from several
 // goroutines.
 //
-// In Render and Diff, and in a request of a test, it does nothing.
+// In Render, Diff and Validate, and in a request of a test, it does nothing.
 func (r *Request) PickUp(ctx context.Context) error {
 	if r.call == nil {
 		return nil
@@ -79,8 +79,8 @@ func (r *Request) PickUp(ctx context.Context) error {
 // ctx ends, and may be called from several goroutines.
 //
 // The error can be returned as it is. A problem of the Target is an *Error with its name and the codes for it. With a
-// host that is too old it is an *Error with ReasonHostTooOld, at once. In Render and Diff, and in a request of a test,
-// it is always an error.
+// host that is too old it is an *Error with ReasonHostTooOld, at once. In Render, Diff and Validate, and in a request
+// of a test, it is always an error.
 func (r *Request) ResolveTarget(ctx context.Context, name string) (*Target, error) {
 	const operation = "ResolveTarget" // the host calls it so, too
 	what := fmt.Sprintf("Target %q", name)
@@ -188,8 +188,8 @@ func (r *Request) event(warning bool, reason, message string) {
 }
 
 // Stopping is closed when the host wants the call to end soon: a deployer between two steps then returns InProgress.
-// The context is cancelled some time later. It is nil, and so never closed, in Render and Diff, and in a request of a
-// test.
+// The context is cancelled some time later. It is nil, and so never closed, in Render, Diff and Validate, and in a
+// request of a test.
 func (r *Request) Stopping() <-chan struct{} {
 	if r.call == nil {
 		return nil

@@ -115,30 +115,6 @@ func (s *server) Configure(
 	}, nil
 }
 
-// Validate implements DeployerServiceServer.
-func (s *server) Validate(
-	ctx context.Context, in *deployerv1.ValidateRequest,
-) (*deployerv1.ValidateResponse, error) {
-	validator, ok := s.plugin.deployer.(Validator)
-	if !ok {
-		return nil, s.unimplemented("Validate")
-	}
-	log := s.log.With(operationKey, "Validate")
-	res, err := guarded(s, log, "deployer", "Validate", func() (*ValidateResponse, error) {
-		return validator.Validate(ctx, &ValidateRequest{
-			Type:   v1alpha1.DeployItemType(in.GetDeployItemType()),
-			Config: in.GetProviderConfiguration(),
-		})
-	})
-	if err != nil {
-		return nil, status.Errorf(codes.Unknown, "validate: %v", err)
-	}
-	if res == nil {
-		res = &ValidateResponse{}
-	}
-	return &deployerv1.ValidateResponse{Problems: wire.Each(res.Problems, problemToWire)}, nil
-}
-
 // Reconcile implements DeployerServiceServer.
 func (s *server) Reconcile(stream serving.Stream) error {
 	return operate(s, "Reconcile", stream, Deployer.Reconcile)

@@ -28,10 +28,11 @@ func (p *Plugin) Configure(ctx context.Context, document []byte) ([]sdk.Problem,
 func (p *Plugin) Validate(ctx context.Context, itemType v1alpha1.DeployItemType, config []byte) ([]sdk.Problem, error) {
 	in := &deployerv1.ValidateRequest{DeployItemType: string(itemType), ProviderConfiguration: config}
 	out, err := p.service.Validate(ctx, in)
-	if err != nil {
-		return nil, fmt.Errorf("validate provider configuration: %w", err)
+	problems := wire.Each(out.GetProblems(), problemFromWire)
+	if err := failure("validate provider configuration", err, out.GetFailed()); err != nil && len(problems) == 0 {
+		return nil, err
 	}
-	return wire.Each(out.GetProblems(), problemFromWire), nil
+	return problems, nil
 }
 
 func problemFromWire(in *deployerv1.Problem) sdk.Problem {

@@ -67,15 +67,7 @@ func (m misread) Error(problems field.ErrorList) error {
 	if len(all) == 0 {
 		return nil
 	}
-	texts := make([]string, 0, len(all))
-	for _, p := range all {
-		if p.Field == whole {
-			texts = append(texts, p.Message)
-			continue
-		}
-		texts = append(texts, p.Field+": "+p.Message)
-	}
-	err := sdk.ConfigurationError(ReasonInvalid, "%s: %s", whole, strings.Join(texts, "; "))
+	err := sdk.ConfigurationProblems(sdk.ReasonConfigProblems, all)
 	if len(m.wrong)+len(m.unknown) > 0 {
 		err.Operation, err.Reason = "DecodeConfig", sdk.ReasonConfigInvalid // as sdk.Request.DecodeConfig has it
 	}

@@ -4,7 +4,6 @@
 package providerconfig
 
 import (
-	"errors"
 	"reflect"
 	"slices"
 	"strconv"
@@ -20,9 +19,6 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/hook/continuousreconcile"
 	"github.com/pergola-deploy/pergola/sdk/internal/document"
 )
-
-// ReasonInvalid is the reason of the error about an invalid provider configuration. It is Landscaper's.
-const ReasonInvalid = "ValidateProviderConfiguration"
 
 // Format describes the provider configurations of a deployer: documents D and their contents C.
 type Format[D, C any] struct {
@@ -87,7 +83,7 @@ func (d *Document[D]) At(path string) *field.Path {
 }
 
 // Read returns the content of the provider configuration of a deploy item. With strict, an unknown field is an error.
-// The error names all mistakes.
+// The error names all mistakes; sdk.ProblemsOf lists them.
 func (f Format[D, C]) Read(req *sdk.Request, strict bool) (*C, error) {
 	document, err := f.decode(req.DeployItem.Spec.Config, strict)
 	if err != nil {
@@ -98,19 +94,6 @@ func (f Format[D, C]) Read(req *sdk.Request, strict bool) (*C, error) {
 		return nil, err
 	}
 	return content, nil
-}
-
-// Problems returns all mistakes in a provider configuration, for sdk.Validator.
-func (f Format[D, C]) Problems(config []byte, strict bool) ([]sdk.Problem, error) {
-	document, err := f.decode(&runtime.RawExtension{Raw: config}, strict)
-	if err != nil {
-		if _, ok := errors.AsType[*sdk.Error](err); ok {
-			return []sdk.Problem{{Field: whole, Message: strings.TrimPrefix(err.Error(), whole+": ")}}, nil
-		}
-		return nil, err
-	}
-	_, problems := f.Validate(document)
-	return document.misread.With(append(document.problems, problems...)), nil
 }
 
 // ScheduleOf returns the schedule of an item, without a look at the rest of its provider configuration; nil for none.

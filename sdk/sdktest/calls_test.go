@@ -112,8 +112,9 @@ func (capable) Diff(_ context.Context, req *sdk.Request) (*sdk.DiffResponse, err
 	}}}, nil
 }
 
-func (capable) Validate(_ context.Context, req *sdk.ValidateRequest) (*sdk.ValidateResponse, error) {
-	return &sdk.ValidateResponse{Problems: []sdk.Problem{{Field: "greeting", Message: string(req.Config)}}}, nil
+func (capable) Validate(_ context.Context, req *sdk.Request) (*sdk.ValidateResponse, error) {
+	message := string(req.DeployItem.Spec.Config.Raw)
+	return &sdk.ValidateResponse{Problems: []sdk.Problem{{Field: "greeting", Message: message}}}, nil
 }
 
 func (capable) Configure(_ context.Context, req *sdk.ConfigureRequest) (*sdk.ConfigureResponse, error) {

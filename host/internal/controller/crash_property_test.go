@@ -138,7 +138,7 @@ func TestOnlyPoisonIsConvicted(t *testing.T) {
 			w.items = append(w.items, item)
 			w.queues[client.ObjectKeyFromObject(item)] = &oneItemQueue{now: w.clock.Now, due: w.clock.Now()}
 		}
-		for start := w.clock.Now(); w.clock.Since(start) < slotPoll/2; w.clock.Step(job.MinPoll) {
+		for start := w.clock.Now(); w.clock.Since(start) < slotPoll/2; w.clock.Step(contract.MinPoll) {
 			for w.work() {
 				continue
 			}

@@ -165,7 +165,7 @@ func (p *hookRun) again(before time.Time) time.Time {
 	case p.result.Requeue:
 		wanted = p.clock.Now().Add(hookRequeue)
 	case p.result.RequeueAfter > 0:
-		wanted = p.clock.Now().Add(max(p.result.RequeueAfter, job.MinPoll))
+		wanted = p.clock.Now().Add(max(p.result.RequeueAfter, contract.MinPoll))
 	}
 	return earlier(before, wanted)
 }

@@ -14,6 +14,7 @@ type Deployer interface {
 	Info() plugin.Info
 	Call(ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer) (*plugin.Outcome, error)
 	Render(ctx context.Context, c plugin.Call) (*plugin.Rendered, error)
+	Validate(ctx context.Context, c plugin.Call) (*plugin.Validation, error)
 	Build() string
 	RunHooks(ctx context.Context, call plugin.HookCall) ([]plugin.HookOutcome, error)
 }

@@ -360,9 +360,9 @@ func TestWakeUpsAreNotLost(t *testing.T) {
 		want          time.Time
 	}{
 		"no wake-up": {"the plugin's hint counts", none, none, waiting, hour},
-		"meanwhile":  {"between the call and its note", wakes("p"), none, waiting, noon.Add(job.MinPoll)},
+		"meanwhile":  {"between the call and its note", wakes("p"), none, waiting, noon.Add(contract.MinPoll)},
 		"right afterwards": {
-			"a plugin that wakes all the time gets no worker of its own", none, wakes("p"), waiting, noon.Add(job.MinPoll),
+			"a plugin that wakes all the time gets no worker of its own", none, wakes("p"), waiting, noon.Add(contract.MinPoll),
 		},
 		"of another one":   {"a plugin wakes its own items", wakes("q"), none, waiting, hour},
 		"plugin runs":      {"that is what the job waits for", none, runs("p"), forPlugin, noon},

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/pergola-deploy/pergola/host/internal/job"
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -96,7 +96,7 @@ func (m *Memory) Requeue(item *v1alpha1.DeployItem, e Entry, now time.Time) time
 	defer m.mu.Unlock()
 	key := client.ObjectKeyFromObject(item)
 	if begun, ok := m.entries[key]; ok && begun.Woken {
-		e.Due, e.WaitsFor = now.Add(job.MinPoll), ""
+		e.Due, e.WaitsFor = now.Add(contract.MinPoll), ""
 	}
 	e.see(item)
 	e.Worked = now
@@ -114,7 +114,7 @@ func (m *Memory) Wake(key types.NamespacedName, plugin string, now time.Time) (i
 	}
 	e.Woken, e.Due = true, now
 	// A plugin that wakes an item all the time gets no worker for it alone.
-	if earliest := e.Worked.Add(job.MinPoll); earliest.After(now) {
+	if earliest := e.Worked.Add(contract.MinPoll); earliest.After(now) {
 		e.Due = earliest
 	}
 	return true

@@ -48,10 +48,14 @@ func (p callPhase) delete(ctx context.Context, c plugin.Call, o *observer) (*plu
 	return p.callPlugin(ctx, before, c, o)
 }
 
-// deployOrAbort calls the HTTP hook for a deployment, and the plugin with the objects of its answer.
+// deployOrAbort calls the HTTP hook for a deployment of a valid configuration, and the plugin with the objects of its
+// answer.
 func (p callPhase) deployOrAbort(ctx context.Context, c plugin.Call, o *observer) (*plugin.Outcome, error) {
 	before := p.tenure.View().Generation
 	if p.deploys() {
+		if failed, err := p.validate(ctx, c); err != nil || failed != nil {
+			return failed, err
+		}
 		children, failed, err := p.preReconcile(ctx, c)
 		if err != nil || failed != nil {
 			return failed, err
@@ -59,6 +63,25 @@ func (p callPhase) deployOrAbort(ctx context.Context, c plugin.Call, o *observer
 		c.Children = children
 	}
 	return p.callPlugin(ctx, before, c, o)
+}
+
+// validate has the plugin check the provider configuration before its first call for the job. failed is the outcome of
+// the job if the configuration has problems. Another replica, or another process, asks again, which does no harm.
+func (p callPhase) validate(ctx context.Context, c plugin.Call) (failed *plugin.Outcome, err error) {
+	item := p.tenure.View()
+	if !p.Plugin.Info().Capabilities.Validate || p.result.Validated == item.Generation {
+		return nil, nil //nolint:nilnil // the call follows
+	}
+	c.DeployItem, c.Forced = move.View(item, p.moving), p.decision.Force || p.decision.Forced
+	found, err := telemetry.Validate(ctx, p.Plugin, c)
+	if err != nil {
+		return nil, joberror.FromCall(err)
+	}
+	if len(found.Errors) > 0 {
+		return &plugin.Outcome{Errors: found.Errors}, nil
+	}
+	p.result.Validated = item.Generation
+	return nil, nil //nolint:nilnil // the call follows
 }
 
 // callPlugin calls the plugin for an item that still has the generation before the HTTP hook.

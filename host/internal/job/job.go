@@ -20,11 +20,11 @@ func (r *Runner) Run(ctx context.Context, task Task) (Result, error) {
 }
 
 func (w *work) run(ctx context.Context, decided contract.Decision) error {
-	way := pathOf(w.decision, w.Plugin.Info().Capabilities.Abort, w.hasFinalizer())
+	way := contract.PathOf(w.decision, w.Plugin.Info().Capabilities.Abort, w.hasFinalizer())
 	pickUp := &pickUpPhase{work: w, decided: decided}
 
 	// 8. The job gets a slot, or is queued for one; then it acquires the item's lock.
-	if way == withPlugin || way == deleteWithoutPlugin && w.callsFinalizeHook() {
+	if way == contract.WithPlugin || way == contract.DeleteWithoutPlugin && w.callsFinalizeHook() {
 		slot := slotPhase{pickUp}
 		if !slot.acquire() {
 			return slot.wait(ctx)
@@ -40,16 +40,16 @@ func (w *work) run(ctx context.Context, decided contract.Decision) error {
 
 	// 9. The job is picked up by one write, before the call of a plugin or, with the capability late_pick_up, in the
 	// call.
-	if way == onlyWrite {
+	if way == contract.OnlyWrite {
 		return ending{work: w}.byWrite(ctx)
 	}
 	if err := pickUp.run(ctx); err != nil {
 		return err
 	}
 	switch way {
-	case deleteWithoutPlugin:
+	case contract.DeleteWithoutPlugin:
 		return w.deleteWithoutPlugin(ctx)
-	case abortWithoutPlugin:
+	case contract.AbortWithoutPlugin:
 		return w.abortWithoutPlugin(ctx)
 	default:
 		return w.callPlugin(ctx)
@@ -90,7 +90,7 @@ func (w *work) callPlugin(ctx context.Context) error {
 	return end.runEnd(ctx)
 }
 
-// deleteWithoutPlugin deletes an item without its deployed objects; see the path of this name.
+// deleteWithoutPlugin deletes an item without its deployed objects; see contract.DeleteWithoutPlugin.
 func (w *work) deleteWithoutPlugin(ctx context.Context) error {
 	end := ending{work: w}
 	if err := (callPhase{w, &end.call}).finalizeOnly(ctx); err != nil {

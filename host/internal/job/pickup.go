@@ -87,7 +87,7 @@ func (p *pickUpPhase) plan(b begin) {
 			p.reportPickedUp(ctx, item, queuedSince)
 		},
 	})
-	p.result.Since, p.result.Retries = now, 0
+	p.result.Since, p.result.Retries, p.result.Validated = now, 0, 0
 	p.log = p.logOf(p.tenure.View())
 }
 

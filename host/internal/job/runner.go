@@ -146,6 +146,8 @@ type Progress struct {
 	Retries int
 	// Due is the time of the next run.
 	Due time.Time
+	// Validated is the generation of the item that the plugin has found valid for the job; zero for none.
+	Validated int64
 	// WaitsFor is the plugin needed to go on with the job; empty for none.
 	WaitsFor string
 }

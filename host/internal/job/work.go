@@ -20,13 +20,6 @@ import (
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-const (
-	// MinPoll is the least pause between two runs of a job.
-	MinPoll = 100 * time.Millisecond
-	// defaultPoll is the pause before the next call of a waiting job if its plugin names none.
-	defaultPoll = 5 * time.Second
-)
-
 // work is one run of a job, as all phases have it.
 type work struct {
 	*Runner
@@ -57,37 +50,6 @@ func (r *Runner) newWork(task Task) *work {
 
 func (r *Runner) logOf(item *v1alpha1.DeployItem) *slog.Logger {
 	return r.Log.With("deployitem", item.Namespace+"/"+item.Name, "jobID", item.Status.JobID)
-}
-
-// path is a way through the phases.
-type path string
-
-const (
-	// onlyWrite: one write ends the job.
-	onlyWrite path = "only a write"
-	// withPlugin: the plugin is called.
-	withPlugin path = "with the plugin"
-	// deleteWithoutPlugin: the item has no finalizer, and so never reached a deployer, or its user wants to keep the
-	// deployed objects.
-	deleteWithoutPlugin path = "delete without the plugin"
-	// abortWithoutPlugin: the plugin has no Abort, and its running call is cancelled already.
-	abortWithoutPlugin path = "abort without the plugin"
-)
-
-// pathOf returns the path of a job.
-func pathOf(d contract.Decision, canAbort, hasFinalizer bool) path {
-	switch {
-	case d.EndsJob(), d.Action == contract.SucceedUnchanged:
-		return onlyWrite
-	case d.Action == contract.Abort && !canAbort:
-		return abortWithoutPlugin
-	case d.Action == contract.Abort:
-		return withPlugin
-	case d.Deletion && (!hasFinalizer || d.LeaveBehind):
-		return deleteWithoutPlugin
-	default:
-		return withPlugin
-	}
 }
 
 // operation is the operation of the plugin. One without ForceReconcile reconciles as usual.
@@ -147,22 +109,10 @@ func (w *work) event(eventType, reason, message string) {
 	w.Events.Record(w.tenure.View(), eventType, reason, message)
 }
 
-// runAfter sets the time of the next run; see pollInterval.
+// runAfter sets the time of the next run; see contract.PollInterval.
 func (w *work) runAfter(wish time.Duration) {
 	now := w.Clock.Now()
-	w.result.Due = now.Add(pollInterval(w.tenure.View(), wish, now))
-}
-
-// pollInterval is the pause before the next run: wish, within limits, and no longer than until the job's deadline.
-func pollInterval(item *v1alpha1.DeployItem, wish time.Duration, now time.Time) time.Duration {
-	if wish <= 0 {
-		wish = defaultPoll
-	}
-	wish = max(wish, MinPoll)
-	if deadline, err := contract.Deadline(item); err == nil && !deadline.IsZero() {
-		wish = min(wish, max(deadline.Sub(now), MinPoll))
-	}
-	return wish
+	w.result.Due = now.Add(contract.PollInterval(w.tenure.View(), wish, now))
 }
 
 // beforeType is the type of the plugin hooks before the job's operation.

@@ -51,6 +51,17 @@ func (p *Plugin) Diff(ctx context.Context, c Call) (*Diff, error) {
 	return s.Diff(ctx, c)
 }
 
+// Validate checks the provider configuration of an item, without Target and credentials. It needs
+// Capabilities.Validate. It blocks until the answer, the end of ctx, or the deadline of the call. The error is as with
+// Call.
+func (p *Plugin) Validate(ctx context.Context, c Call) (*Validation, error) {
+	s, err := p.current()
+	if err != nil {
+		return nil, err
+	}
+	return s.Validate(ctx, c)
+}
+
 // Holdings returns the plugin's holdings outside of the targets of deploy items. It needs Capabilities.Collect.
 // Holdings with invalid names, namespaces or UIDs are ignored and logged. It blocks until the answer or the end of ctx.
 // The error is an Error of the plugin or about the access to the host cluster, ErrNotRunning, ErrCrashed, ErrProtocol,

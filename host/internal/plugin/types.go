@@ -18,6 +18,8 @@ type (
 	Rendered = session.Rendered
 	// Diff is a preview of a job, or Errors.
 	Diff = session.Diff
+	// Validation is the answer of a plugin about the provider configuration of an item.
+	Validation = hostside.Validation
 	// HostCluster gives the access to the cluster of the host.
 	HostCluster = session.HostCluster
 	// Installation returns the mark of the host's control plane on deployed objects.

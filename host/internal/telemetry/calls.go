@@ -12,6 +12,7 @@ type Plugin interface {
 	Name() string
 	Call(ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer) (*plugin.Outcome, error)
 	Render(ctx context.Context, c plugin.Call) (*plugin.Rendered, error)
+	Validate(ctx context.Context, c plugin.Call) (*plugin.Validation, error)
 }
 
 // Call calls a plugin for an operation, and reports the call.
@@ -46,6 +47,21 @@ func Render(ctx context.Context, p Plugin, c plugin.Call) (*plugin.Rendered, err
 		end(ResultDone)
 	}
 	return rendered, err
+}
+
+// Validate asks a plugin about the provider configuration of an item, and reports the call.
+func Validate(ctx context.Context, p Plugin, c plugin.Call) (*plugin.Validation, error) {
+	ctx, end := Begin(ctx, Work{Of: KindCall, Name: "Validate", By: p.Name()})
+	found, err := p.Validate(ctx, c)
+	switch {
+	case err != nil:
+		end(ResultOf(ctx, err))
+	case len(found.Errors) > 0:
+		end(ResultFailed)
+	default:
+		end(ResultDone)
+	}
+	return found, err
 }
 
 // HTTPHook is a *httphook.Hook.

@@ -28,11 +28,11 @@ func ReadDeletionGroups(req *sdk.Request, strict bool) (prune.Groups, error) {
 		err = errors.Join(unknown...)
 	}
 	if err != nil {
-		return prune.Groups{}, sdk.ConfigurationError(providerconfig.ReasonInvalid, "%s: deletionGroups: %w", whole, err)
+		return prune.Groups{}, sdk.ConfigurationError(sdk.ReasonConfigProblems, "%s: deletionGroups: %w", whole, err)
 	}
 	groups, problems := prune.ParseGroups(document, field.NewPath("deletionGroups"))
 	if len(problems) > 0 {
-		return prune.Groups{}, sdk.ConfigurationError(providerconfig.ReasonInvalid,
+		return prune.Groups{}, sdk.ConfigurationError(sdk.ReasonConfigProblems,
 			"%s: %s", whole, providerconfig.Describe(problems))
 	}
 	return groups, nil

@@ -88,11 +88,8 @@ func TestFormat(t *testing.T) {
 		Files: "testdata/*.yaml",
 		Read: func(t *testing.T, document []byte, strict bool) []sdk.Problem {
 			t.Helper()
-			problems, err := format.Problems(document, strict)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = format.Read(&sdk.Request{DeployItem: itemWith(document)}, strict)
+			_, err := format.Read(&sdk.Request{DeployItem: itemWith(document)}, strict)
+			problems := sdk.ProblemsOf(err)
 			configtest.MustAgree(t, problems, err)
 			return problems
 		},

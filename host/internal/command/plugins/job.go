@@ -21,14 +21,22 @@ const defaultPoll = 5 * time.Second
 type job struct {
 	*local.Call
 
-	plugin *plugin.Plugin
+	plugin called
 	op     plugin.Operation
 	state  *stateFile
 	say    *printer
 	// woken gets a message after a wake-up by the plugin.
 	woken <-chan struct{}
+	// validates: the job begins, and its plugin checks the provider configuration before it is called.
+	validates bool
 	// untilDone repeats the call while the job is in progress.
 	untilDone bool
+}
+
+// called is a *plugin.Plugin.
+type called interface {
+	Call(ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer) (*plugin.Outcome, error)
+	Validate(ctx context.Context, c plugin.Call) (*plugin.Validation, error)
 }
 
 // run calls the plugin and prints the result of each call. The error is the failure of the job.
@@ -36,7 +44,7 @@ func (j *job) run(ctx context.Context) error {
 	waiting, cancel := context.WithDeadline(ctx, j.Deadline)
 	defer cancel()
 	for {
-		outcome, err := j.plugin.Call(ctx, j.op, j.Call.Call, j)
+		outcome, err := j.call(ctx)
 		if err == nil {
 			err = errors.Join(outcome.Refused(), j.keep(outcome))
 		}
@@ -59,6 +67,21 @@ func (j *job) run(ctx context.Context) error {
 			return fmt.Errorf("%s of item %s is not done: %w", j.op, j.DeployItem.Name, err)
 		}
 	}
+}
+
+// call calls the plugin. The first call of a job fails with the problems of its provider configuration.
+func (j *job) call(ctx context.Context) (*plugin.Outcome, error) {
+	if j.validates {
+		j.validates = false
+		found, err := j.plugin.Validate(ctx, j.Call.Call)
+		if err != nil {
+			return nil, err
+		}
+		if len(found.Errors) > 0 {
+			return &plugin.Outcome{Errors: found.Errors}, nil
+		}
+	}
+	return j.plugin.Call(ctx, j.op, j.Call.Call, j)
 }
 
 // wait waits for the next call.

@@ -2,6 +2,7 @@ package plugins
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/command/commandtest"
 	"github.com/pergola-deploy/pergola/host/internal/command/local"
+	"github.com/pergola-deploy/pergola/host/internal/intake/intaketest"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -98,6 +100,40 @@ func TestSaveIsForTheNextCall(t *testing.T) {
 	before, after := under.Status.ProviderStatus.Raw, e.DeployItem.Status.ProviderStatus.Raw
 	if string(before) != `{"old":1}` || string(after) != `{"new":1}` {
 		t.Errorf("found %s and %s", before, after)
+	}
+}
+
+// TestProblemsEndTheJob: the first call of a job is not made for a configuration with problems.
+func TestProblemsEndTheJob(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		found plugin.Validation
+		calls int
+		says  string
+	}{
+		"valid": {plugin.Validation{}, 1, "succeeded"},
+		"problems": {
+			plugin.Validation{Errors: []plugin.Error{{Reason: "Wrong", Message: "spec.config: a: wrong"}}}, 0,
+			"failed          Wrong: spec.config: a: wrong",
+		},
+	} {
+		var out bytes.Buffer
+		calls := 0
+		j := newJob(t, plugin.Reconcile)
+		j.say, j.validates, j.Deadline = &printer{out: &out}, true, time.Now().Add(time.Hour)
+		j.plugin = &intaketest.Deployer{
+			OnValidate: func(context.Context, plugin.Call) (*plugin.Validation, error) { return &tc.found, nil },
+			OnCall: func(
+				context.Context, plugin.Operation, plugin.Call, plugin.Observer,
+			) (*plugin.Outcome, error) {
+				calls++
+				return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
+			},
+		}
+		if err := j.run(t.Context()); (err == nil) != (tc.calls == 1) || calls != tc.calls || j.state.JobID != "" ||
+			!strings.Contains(out.String(), tc.says) {
+			t.Errorf("%s: found %d calls, error %v, job %q and\n%s", name, calls, err, j.state.JobID, &out)
+		}
 	}
 }
 

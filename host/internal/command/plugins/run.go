@@ -41,7 +41,8 @@ func newRunCommand(version string) *cobra.Command {
 		Short: "Call a plugin for a DeployItem, without a cluster",
 		Long: `Call a plugin for a DeployItem, without a cluster.
 
-The plugin is started as a host does and called once for the item. Its messages and the result of the call are printed;
+The plugin is started as a host does and called once for the item, after a check of the provider configuration if the
+plugin can validate it. Its messages and the result of the call are printed;
 its log goes to standard error. With --until-done it is called again until the job is done. Nothing is simulated: the
 plugin really deploys.
 
@@ -103,6 +104,7 @@ func (t *trial) run(ctx context.Context, files []string, say *printer, stderr io
 	if err != nil {
 		return err
 	}
+	begins := state.JobID == "" && (op == plugin.Reconcile || op == plugin.ForceReconcile)
 	state.JobID = cmp.Or(state.JobID, uuid.NewString())
 	state.applyTo(call.DeployItem, op)
 	plugins, err := local.Start(ctx, options)
@@ -115,7 +117,10 @@ func (t *trial) run(ctx context.Context, files []string, say *printer, stderr io
 		return err
 	}
 	call.Deadline, call.Forced = time.Now().Add(t.timeout), op == plugin.ForceReconcile
-	job := &job{Call: call, plugin: p, op: op, state: state, say: say, woken: plugins.Woken, untilDone: t.untilDone}
+	job := &job{
+		Call: call, plugin: p, op: op, state: state, say: say, woken: plugins.Woken, untilDone: t.untilDone,
+		validates: begins && p.Info().Capabilities.Validate,
+	}
 	return job.run(ctx)
 }
 

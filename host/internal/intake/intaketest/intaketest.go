@@ -18,12 +18,13 @@ type Deployer struct {
 	Type         v1alpha1.DeployItemType
 	Capabilities plugin.Capabilities
 	Limits       plugin.Limits
-	// OnCall answers Call, OnHooks RunHooks, and OnRender Render.
+	// OnCall answers Call, OnHooks RunHooks, OnRender Render, and OnValidate Validate.
 	OnCall func(
 		ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer,
 	) (*plugin.Outcome, error)
-	OnHooks  func(ctx context.Context, call plugin.HookCall) ([]plugin.HookOutcome, error)
-	OnRender func(ctx context.Context, c plugin.Call) (*plugin.Rendered, error)
+	OnHooks    func(ctx context.Context, call plugin.HookCall) ([]plugin.HookOutcome, error)
+	OnRender   func(ctx context.Context, c plugin.Call) (*plugin.Rendered, error)
+	OnValidate func(ctx context.Context, c plugin.Call) (*plugin.Validation, error)
 }
 
 var _ intake.Deployer = (*Deployer)(nil)
@@ -57,6 +58,11 @@ func (d *Deployer) RunHooks(ctx context.Context, call plugin.HookCall) ([]plugin
 // Render implements intake.Deployer.
 func (d *Deployer) Render(ctx context.Context, c plugin.Call) (*plugin.Rendered, error) {
 	return d.OnRender(ctx, c)
+}
+
+// Validate implements intake.Deployer.
+func (d *Deployer) Validate(ctx context.Context, c plugin.Call) (*plugin.Validation, error) {
+	return d.OnValidate(ctx, c)
 }
 
 // Plugins are plugins that serve their types, and plugins with hooks only. They are changed by Change.

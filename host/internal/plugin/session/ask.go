@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 
+	"github.com/pergola-deploy/pergola/host/internal/lscontext"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/hostside"
@@ -106,6 +107,27 @@ func (s *Session) Diff(ctx context.Context, c Call) (*Diff, error) {
 	default:
 		return nil, fmt.Errorf("%w: its answer to Diff says neither changes nor failed", ErrProtocol)
 	}
+}
+
+// Validate checks the provider configuration of an item, without Target and credentials. It needs
+// Capabilities.Validate. It blocks until the answer, the end of ctx, or the deadline of the call. The error is as with
+// Call.
+func (s *Session) Validate(ctx context.Context, c Call) (*hostside.Validation, error) {
+	in := &hostside.Call{DeployItem: c.DeployItem, JobID: c.DeployItem.Status.JobID, Forced: c.Forced}
+	if c.Context != nil {
+		in.Context = lscontext.WithoutCredentials(c.Context)
+	}
+	out, err := ask(ctx, s, c.Deadline, func(ctx context.Context) (*deployerv1.ValidateResponse, error) {
+		request, err := hostside.ValidateRequest(in, s.info.Capabilities.SeparateDocuments)
+		if err != nil {
+			return nil, err
+		}
+		return s.client.Validate(ctx, request)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return hostside.ReadValidation(out), nil
 }
 
 // Holdings returns the plugin's holdings outside of the targets of deploy items. It needs Capabilities.Collect.

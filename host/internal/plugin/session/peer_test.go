@@ -26,6 +26,7 @@ type peer struct {
 	diff      func(*deployerv1.Start) *deployerv1.DiffResponse
 	hooks     func() ([]*deployerv1.HookOutcome, error)
 	watch     func(watchWire) error
+	validate  func(*deployerv1.ValidateRequest) (*deployerv1.ValidateResponse, error)
 }
 
 // watchWire is the plugin's side of a watch.
@@ -49,6 +50,12 @@ func (p *peer) Render(ctx context.Context, _ *deployerv1.RenderRequest) (*deploy
 
 func (p *peer) Diff(_ context.Context, in *deployerv1.DiffRequest) (*deployerv1.DiffResponse, error) {
 	return p.diff(in.GetStart()), nil
+}
+
+func (p *peer) Validate(
+	_ context.Context, in *deployerv1.ValidateRequest,
+) (*deployerv1.ValidateResponse, error) {
+	return p.validate(in)
 }
 
 func (p *peer) RunHooks(context.Context, *deployerv1.RunHooksRequest) (*deployerv1.RunHooksResponse, error) {

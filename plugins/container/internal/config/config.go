@@ -60,11 +60,6 @@ func Read(req *sdk.Request, s *Settings) (*Config, error) {
 	return format(s).Read(req, s.Strict)
 }
 
-// Problems returns all problems of a provider configuration.
-func Problems(config []byte, s *Settings) ([]sdk.Problem, error) {
-	return format(s).Problems(config, s.Strict)
-}
-
 // ScheduleOf returns the schedule of an item, for continuousreconcile.FromSpec; nil for none.
 func ScheduleOf(item *landscaper.DeployItem) (*managedresource.ContinuousReconcile, error) {
 	return format(nil).ScheduleOf(item)

@@ -27,11 +27,8 @@ func TestConfigurations(t *testing.T) {
 		Objects: []string{"inline"}, Anything: []string{"importValues", "filesystem", "repositoryContext"},
 		Read: func(t *testing.T, document []byte, _ bool) []sdk.Problem {
 			t.Helper()
-			problems, err := Problems(document, settings())
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = read(t, json.RawMessage(document))
+			_, err := read(t, json.RawMessage(document))
+			problems := sdk.ProblemsOf(err)
 			configtest.MustAgree(t, problems, err)
 			return problems
 		},
@@ -183,11 +180,8 @@ func mustRead(t *testing.T, value any, changes ...func(*Settings)) *Config {
 // problems are those of a provider configuration, as texts.
 func problems(t *testing.T, value any, changes ...func(*Settings)) (texts []string) {
 	t.Helper()
-	found, err := Problems(marshal(t, value), settings(changes...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range found {
+	_, err := read(t, value, changes...)
+	for _, p := range sdk.ProblemsOf(err) {
 		texts = append(texts, p.Field+": "+p.Message)
 	}
 	return texts

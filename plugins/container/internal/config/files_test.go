@@ -7,6 +7,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/pergola-deploy/pergola/sdk"
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 func withFiles(filesystem any) tree {
@@ -120,14 +124,16 @@ func FuzzValidate(f *testing.F) {
 		f.Add(string(marshal(f, value)))
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
-		s := DefaultSettings()
-		first, err := Problems([]byte(raw), &s)
-		if err != nil {
+		item := &landscaper.DeployItem{}
+		item.Spec.Config = &runtime.RawExtension{Raw: []byte(raw)}
+		_, err := Read(&sdk.Request{DeployItem: item}, settings())
+		first := sdk.ProblemsOf(err)
+		if err != nil && len(first) == 0 {
 			t.Fatalf("expected problems, but found the error %v", err)
 		}
-		again, err := Problems([]byte(raw), &s)
-		if diff := cmp.Diff(first, again); diff != "" || err != nil {
-			t.Fatalf("found %v and (-first +again):\n%s", err, diff)
+		_, again := Read(&sdk.Request{DeployItem: item}, settings())
+		if diff := cmp.Diff(first, sdk.ProblemsOf(again)); diff != "" {
+			t.Fatalf("-first +again:\n%s", diff)
 		}
 		if len(first) > 0 || !json.Valid([]byte(raw)) {
 			return

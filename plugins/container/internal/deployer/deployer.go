@@ -99,12 +99,9 @@ func (d *Deployer) Configure(_ context.Context, req *sdk.ConfigureRequest) (*sdk
 }
 
 // Validate implements sdk.Validator.
-func (d *Deployer) Validate(_ context.Context, req *sdk.ValidateRequest) (*sdk.ValidateResponse, error) {
-	problems, err := config.Problems(req.Config, &d.runner.Settings)
-	if err != nil {
-		return nil, err
-	}
-	return &sdk.ValidateResponse{Problems: problems}, nil
+func (d *Deployer) Validate(_ context.Context, req *sdk.Request) (*sdk.ValidateResponse, error) {
+	_, err := config.Read(req, &d.runner.Settings)
+	return nil, err // a configuration with problems
 }
 
 // Watch implements sdk.Watcher.

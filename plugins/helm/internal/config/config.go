@@ -69,11 +69,6 @@ func Read(req *sdk.Request, strict bool) (*Config, error) {
 	return format.Read(req, strict)
 }
 
-// Problems returns all mistakes in a provider configuration.
-func Problems(config []byte, strict bool) ([]sdk.Problem, error) {
-	return format.Problems(config, strict)
-}
-
 // ScheduleOf returns the schedule of an item, for continuousreconcile.FromSpec; nil for none.
 func ScheduleOf(item *landscaper.DeployItem) (*managedresource.ContinuousReconcile, error) {
 	return format.ScheduleOf(item)

@@ -60,7 +60,7 @@ func ReadDeletion(req *sdk.Request, strict bool) (*Deletion, error) {
 	d.Uninstall, problems = readUninstall(fields.HelmDeploymentConfig.Uninstall, operationsOf(config.Raw).Uninstall,
 		field.NewPath("helmDeploymentConfig", "uninstall"))
 	if len(problems) > 0 {
-		return nil, sdk.ConfigurationError(providerconfig.ReasonInvalid, "spec.config: %s", providerconfig.Describe(problems))
+		return nil, sdk.ConfigurationError(sdk.ReasonConfigProblems, "spec.config: %s", providerconfig.Describe(problems))
 	}
 	return d, nil
 }

@@ -9,10 +9,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
+	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/test/configtest"
 )
 
-// FuzzRead: no provider configuration does harm, an accepted one makes sense, and Problems, Read and the schema agree.
+// FuzzRead: no provider configuration does harm, an accepted one makes sense, and Read and the schema agree.
 func FuzzRead(f *testing.F) {
 	for _, document := range configtest.Documents(f, "testdata/valid.yaml") {
 		f.Add(document, true)
@@ -25,9 +26,8 @@ func FuzzRead(f *testing.F) {
 			return // the API server stores nothing else
 		}
 		read, err := config.Read(requestOf(document), strict)
-		problems, failed := config.Problems(document, strict)
-		if failed != nil || (err == nil) != (len(problems) == 0) {
-			t.Fatalf("Read says %v, but Problems says %v and %v", err, problems, failed)
+		if problems := sdk.ProblemsOf(err); (err == nil) != (len(problems) == 0) {
+			t.Fatalf("expected the problems of the error %v, but found %v", err, problems)
 		}
 		if _, err := config.ReadDeletion(requestOf(document), strict); read != nil && err != nil {
 			t.Fatalf("the item can be deployed, but not be deleted: %v", err)

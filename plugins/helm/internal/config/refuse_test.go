@@ -24,11 +24,8 @@ func TestConfigurations(t *testing.T) {
 		Objects: []string{"values", "matchLabels"}, Anything: []string{"fromResource"},
 		Read: func(t *testing.T, document []byte, strict bool) []sdk.Problem {
 			t.Helper()
-			problems, err := config.Problems(document, strict)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = config.Read(requestOf(document), strict)
+			_, err := config.Read(requestOf(document), strict)
+			problems := sdk.ProblemsOf(err)
 			configtest.MustAgree(t, problems, err)
 			return problems
 		},

@@ -127,9 +127,9 @@ func (d *Deployer) Hooks() hook.Hooks {
 
 // Validate implements sdk.Validator. It needs neither the chart nor a target, so it does not check the values against
 // the chart.
-func (d *Deployer) Validate(_ context.Context, req *sdk.ValidateRequest) (*sdk.ValidateResponse, error) {
-	problems, err := config.Problems(req.Config, d.strict())
-	return &sdk.ValidateResponse{Problems: problems}, err
+func (d *Deployer) Validate(_ context.Context, req *sdk.Request) (*sdk.ValidateResponse, error) {
+	_, err := config.Read(req, d.strict())
+	return nil, err // a configuration with problems
 }
 
 // Reconcile deploys the chart, and waits until all objects are ready and the exports can be read.

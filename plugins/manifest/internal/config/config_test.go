@@ -13,13 +13,10 @@ import (
 
 func read(t *testing.T, document []byte, strict bool) []sdk.Problem {
 	t.Helper()
-	problems, err := config.Problems(document, strict)
-	if err != nil {
-		t.Fatal(err)
-	}
 	item := &landscaper.DeployItem{}
 	item.Spec.Config = &runtime.RawExtension{Raw: document}
-	_, err = config.Read(&sdk.Request{DeployItem: item}, strict)
+	_, err := config.Read(&sdk.Request{DeployItem: item}, strict)
+	problems := sdk.ProblemsOf(err)
 	configtest.MustAgree(t, problems, err)
 	return problems
 }

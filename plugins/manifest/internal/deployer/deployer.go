@@ -176,12 +176,9 @@ func (d *Deployer) CheckHealth(ctx context.Context, req *sdk.Request) (*sdk.Resp
 }
 
 // Validate implements sdk.Validator.
-func (d *Deployer) Validate(_ context.Context, req *sdk.ValidateRequest) (*sdk.ValidateResponse, error) {
-	problems, err := config.Problems(req.Config, d.settings.Strict)
-	if err != nil {
-		return nil, err
-	}
-	return &sdk.ValidateResponse{Problems: problems}, nil
+func (d *Deployer) Validate(_ context.Context, req *sdk.Request) (*sdk.ValidateResponse, error) {
+	_, err := config.Read(req, d.settings.Strict)
+	return nil, err // a configuration with problems
 }
 
 // Hooks implements sdk.Hooker: a finished item with a schedule gets a new job when it is due.

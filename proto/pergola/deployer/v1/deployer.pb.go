@@ -515,10 +515,13 @@ func (x *ConfigureResponse) GetMaxCalls() uint32 {
 type ValidateRequest struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	DeployItemType string                 `protobuf:"bytes,1,opt,name=deploy_item_type,json=deployItemType,proto3" json:"deploy_item_type,omitempty"`
-	// The provider configuration as JSON.
+	// The provider configuration as JSON; empty if there is none.
 	ProviderConfiguration []byte `protobuf:"bytes,2,opt,name=provider_configuration,json=providerConfiguration,proto3" json:"provider_configuration,omitempty"`
-	unknownFields         protoimpl.UnknownFields
-	sizeCache             protoimpl.SizeCache
+	// As for Reconcile, but without target, credentials, ocm_config and host_cluster, and without the
+	// provider_configuration that is above. Unset by a host that does not know it.
+	Start         *Start `protobuf:"bytes,3,opt,name=start,proto3" json:"start,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ValidateRequest) Reset() {
@@ -565,10 +568,20 @@ func (x *ValidateRequest) GetProviderConfiguration() []byte {
 	return nil
 }
 
+func (x *ValidateRequest) GetStart() *Start {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
 type ValidateResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Everything that is wrong with the provider configuration, all at once. Empty: valid.
-	Problems      []*Problem `protobuf:"bytes,1,rep,name=problems,proto3" json:"problems,omitempty"`
+	// Everything that is wrong with the provider configuration, all at once. Empty: valid, unless it has failed.
+	Problems []*Problem `protobuf:"bytes,1,rep,name=problems,proto3" json:"problems,omitempty"`
+	// The error of a Reconcile with this provider configuration, with its reason, or why it could not be checked. For the
+	// host it stands in the place of the problems.
+	Failed        *Failed `protobuf:"bytes,2,opt,name=failed,proto3" json:"failed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -606,6 +619,13 @@ func (*ValidateResponse) Descriptor() ([]byte, []int) {
 func (x *ValidateResponse) GetProblems() []*Problem {
 	if x != nil {
 		return x.Problems
+	}
+	return nil
+}
+
+func (x *ValidateResponse) GetFailed() *Failed {
+	if x != nil {
+		return x.Failed
 	}
 	return nil
 }
@@ -4407,12 +4427,14 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\bdocument\x18\x01 \x01(\fR\bdocument\"j\n" +
 	"\x11ConfigureResponse\x128\n" +
 	"\bproblems\x18\x01 \x03(\v2\x1c.pergola.deployer.v1.ProblemR\bproblems\x12\x1b\n" +
-	"\tmax_calls\x18\x02 \x01(\rR\bmaxCalls\"r\n" +
+	"\tmax_calls\x18\x02 \x01(\rR\bmaxCalls\"\xa4\x01\n" +
 	"\x0fValidateRequest\x12(\n" +
 	"\x10deploy_item_type\x18\x01 \x01(\tR\x0edeployItemType\x125\n" +
-	"\x16provider_configuration\x18\x02 \x01(\fR\x15providerConfiguration\"L\n" +
+	"\x16provider_configuration\x18\x02 \x01(\fR\x15providerConfiguration\x120\n" +
+	"\x05start\x18\x03 \x01(\v2\x1a.pergola.deployer.v1.StartR\x05start\"\x81\x01\n" +
 	"\x10ValidateResponse\x128\n" +
-	"\bproblems\x18\x01 \x03(\v2\x1c.pergola.deployer.v1.ProblemR\bproblems\"9\n" +
+	"\bproblems\x18\x01 \x03(\v2\x1c.pergola.deployer.v1.ProblemR\bproblems\x123\n" +
+	"\x06failed\x18\x02 \x01(\v2\x1b.pergola.deployer.v1.FailedR\x06failed\"9\n" +
 	"\aProblem\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\"\x97\x03\n" +
@@ -4753,104 +4775,106 @@ var file_pergola_deployer_v1_deployer_proto_depIdxs = []int32{
 	63, // 1: pergola.deployer.v1.GetInfoResponse.provider_configuration_schemas:type_name -> pergola.deployer.v1.GetInfoResponse.ProviderConfigurationSchemasEntry
 	64, // 2: pergola.deployer.v1.GetInfoResponse.timeouts:type_name -> pergola.deployer.v1.GetInfoResponse.TimeoutsEntry
 	7,  // 3: pergola.deployer.v1.ConfigureResponse.problems:type_name -> pergola.deployer.v1.Problem
-	7,  // 4: pergola.deployer.v1.ValidateResponse.problems:type_name -> pergola.deployer.v1.Problem
-	9,  // 5: pergola.deployer.v1.HostMessage.start:type_name -> pergola.deployer.v1.Start
-	16, // 6: pergola.deployer.v1.HostMessage.acknowledgement:type_name -> pergola.deployer.v1.Acknowledgement
-	19, // 7: pergola.deployer.v1.HostMessage.stop:type_name -> pergola.deployer.v1.Stop
-	17, // 8: pergola.deployer.v1.HostMessage.resolved_target:type_name -> pergola.deployer.v1.ResolvedTarget
-	18, // 9: pergola.deployer.v1.HostMessage.resolved_registry_credentials:type_name -> pergola.deployer.v1.ResolvedRegistryCredentials
-	35, // 10: pergola.deployer.v1.Start.children:type_name -> pergola.deployer.v1.Children
-	13, // 11: pergola.deployer.v1.Start.credentials:type_name -> pergola.deployer.v1.Credentials
-	12, // 12: pergola.deployer.v1.Start.host_cluster:type_name -> pergola.deployer.v1.HostCluster
-	11, // 13: pergola.deployer.v1.Start.ocm_config:type_name -> pergola.deployer.v1.OCMConfig
-	10, // 14: pergola.deployer.v1.Start.claims:type_name -> pergola.deployer.v1.Claim
-	14, // 15: pergola.deployer.v1.Credentials.registries:type_name -> pergola.deployer.v1.RegistryCredentials
-	15, // 16: pergola.deployer.v1.Credentials.chart_repositories:type_name -> pergola.deployer.v1.ChartRepositoryCredentials
-	31, // 17: pergola.deployer.v1.ResolvedTarget.error:type_name -> pergola.deployer.v1.Error
-	14, // 18: pergola.deployer.v1.ResolvedRegistryCredentials.credentials:type_name -> pergola.deployer.v1.RegistryCredentials
-	31, // 19: pergola.deployer.v1.ResolvedRegistryCredentials.error:type_name -> pergola.deployer.v1.Error
-	21, // 20: pergola.deployer.v1.PluginMessage.progress:type_name -> pergola.deployer.v1.Progress
-	22, // 21: pergola.deployer.v1.PluginMessage.provider_status:type_name -> pergola.deployer.v1.ProviderStatus
-	25, // 22: pergola.deployer.v1.PluginMessage.event:type_name -> pergola.deployer.v1.Event
-	26, // 23: pergola.deployer.v1.PluginMessage.heartbeat:type_name -> pergola.deployer.v1.Heartbeat
-	27, // 24: pergola.deployer.v1.PluginMessage.result:type_name -> pergola.deployer.v1.Result
-	23, // 25: pergola.deployer.v1.PluginMessage.resolve_target:type_name -> pergola.deployer.v1.ResolveTarget
-	24, // 26: pergola.deployer.v1.PluginMessage.resolve_registry_credentials:type_name -> pergola.deployer.v1.ResolveRegistryCredentials
-	29, // 27: pergola.deployer.v1.Result.succeeded:type_name -> pergola.deployer.v1.Succeeded
-	30, // 28: pergola.deployer.v1.Result.failed:type_name -> pergola.deployer.v1.Failed
-	32, // 29: pergola.deployer.v1.Result.in_progress:type_name -> pergola.deployer.v1.InProgress
-	28, // 30: pergola.deployer.v1.Result.conditions:type_name -> pergola.deployer.v1.Condition
-	31, // 31: pergola.deployer.v1.Failed.errors:type_name -> pergola.deployer.v1.Error
-	65, // 32: pergola.deployer.v1.Error.retry_after:type_name -> google.protobuf.Duration
-	10, // 33: pergola.deployer.v1.Error.held:type_name -> pergola.deployer.v1.Claim
-	65, // 34: pergola.deployer.v1.InProgress.poll_after:type_name -> google.protobuf.Duration
-	9,  // 35: pergola.deployer.v1.RenderRequest.start:type_name -> pergola.deployer.v1.Start
-	35, // 36: pergola.deployer.v1.RenderResponse.children:type_name -> pergola.deployer.v1.Children
-	30, // 37: pergola.deployer.v1.RenderResponse.failed:type_name -> pergola.deployer.v1.Failed
-	36, // 38: pergola.deployer.v1.Children.children:type_name -> pergola.deployer.v1.Child
-	9,  // 39: pergola.deployer.v1.DiffRequest.start:type_name -> pergola.deployer.v1.Start
-	39, // 40: pergola.deployer.v1.DiffResponse.changes:type_name -> pergola.deployer.v1.Changes
-	30, // 41: pergola.deployer.v1.DiffResponse.failed:type_name -> pergola.deployer.v1.Failed
-	40, // 42: pergola.deployer.v1.Changes.changes:type_name -> pergola.deployer.v1.Change
-	31, // 43: pergola.deployer.v1.RunHooksRequest.target_problem:type_name -> pergola.deployer.v1.Error
-	43, // 44: pergola.deployer.v1.RunHooksResponse.outcomes:type_name -> pergola.deployer.v1.HookOutcome
-	44, // 45: pergola.deployer.v1.HookOutcome.none:type_name -> pergola.deployer.v1.NoResult
-	45, // 46: pergola.deployer.v1.HookOutcome.result:type_name -> pergola.deployer.v1.HookResult
-	31, // 47: pergola.deployer.v1.HookOutcome.error:type_name -> pergola.deployer.v1.Error
-	65, // 48: pergola.deployer.v1.HookResult.requeue_after:type_name -> google.protobuf.Duration
-	47, // 49: pergola.deployer.v1.WatchPluginMessage.wake_up:type_name -> pergola.deployer.v1.WatchResponse
-	49, // 50: pergola.deployer.v1.WatchPluginMessage.list_items:type_name -> pergola.deployer.v1.ListItems
-	50, // 51: pergola.deployer.v1.WatchPluginMessage.request_item:type_name -> pergola.deployer.v1.RequestItem
-	52, // 52: pergola.deployer.v1.WatchHostMessage.watched_items:type_name -> pergola.deployer.v1.WatchedItems
-	54, // 53: pergola.deployer.v1.WatchHostMessage.requested_item:type_name -> pergola.deployer.v1.RequestedItem
-	53, // 54: pergola.deployer.v1.WatchedItems.items:type_name -> pergola.deployer.v1.WatchedItem
-	9,  // 55: pergola.deployer.v1.RequestedItem.start:type_name -> pergola.deployer.v1.Start
-	31, // 56: pergola.deployer.v1.RequestedItem.error:type_name -> pergola.deployer.v1.Error
-	12, // 57: pergola.deployer.v1.HoldingsRequest.host_cluster:type_name -> pergola.deployer.v1.HostCluster
-	57, // 58: pergola.deployer.v1.HoldingsResponse.held:type_name -> pergola.deployer.v1.HoldingList
-	30, // 59: pergola.deployer.v1.HoldingsResponse.failed:type_name -> pergola.deployer.v1.Failed
-	58, // 60: pergola.deployer.v1.HoldingList.holdings:type_name -> pergola.deployer.v1.Holding
-	58, // 61: pergola.deployer.v1.CollectRequest.holdings:type_name -> pergola.deployer.v1.Holding
-	12, // 62: pergola.deployer.v1.CollectRequest.host_cluster:type_name -> pergola.deployer.v1.HostCluster
-	30, // 63: pergola.deployer.v1.CollectResponse.failed:type_name -> pergola.deployer.v1.Failed
-	65, // 64: pergola.deployer.v1.GetInfoResponse.TimeoutsEntry.value:type_name -> google.protobuf.Duration
-	0,  // 65: pergola.deployer.v1.DeployerService.GetInfo:input_type -> pergola.deployer.v1.GetInfoRequest
-	3,  // 66: pergola.deployer.v1.DeployerService.Configure:input_type -> pergola.deployer.v1.ConfigureRequest
-	5,  // 67: pergola.deployer.v1.DeployerService.Validate:input_type -> pergola.deployer.v1.ValidateRequest
-	8,  // 68: pergola.deployer.v1.DeployerService.Reconcile:input_type -> pergola.deployer.v1.HostMessage
-	8,  // 69: pergola.deployer.v1.DeployerService.Delete:input_type -> pergola.deployer.v1.HostMessage
-	8,  // 70: pergola.deployer.v1.DeployerService.Abort:input_type -> pergola.deployer.v1.HostMessage
-	8,  // 71: pergola.deployer.v1.DeployerService.ForceReconcile:input_type -> pergola.deployer.v1.HostMessage
-	8,  // 72: pergola.deployer.v1.DeployerService.CheckHealth:input_type -> pergola.deployer.v1.HostMessage
-	33, // 73: pergola.deployer.v1.DeployerService.Render:input_type -> pergola.deployer.v1.RenderRequest
-	37, // 74: pergola.deployer.v1.DeployerService.Diff:input_type -> pergola.deployer.v1.DiffRequest
-	41, // 75: pergola.deployer.v1.DeployerService.RunHooks:input_type -> pergola.deployer.v1.RunHooksRequest
-	46, // 76: pergola.deployer.v1.DeployerService.Watch:input_type -> pergola.deployer.v1.WatchRequest
-	51, // 77: pergola.deployer.v1.DeployerService.WatchItems:input_type -> pergola.deployer.v1.WatchHostMessage
-	55, // 78: pergola.deployer.v1.DeployerService.Holdings:input_type -> pergola.deployer.v1.HoldingsRequest
-	59, // 79: pergola.deployer.v1.DeployerService.Collect:input_type -> pergola.deployer.v1.CollectRequest
-	61, // 80: pergola.deployer.v1.DeployerService.Metrics:input_type -> pergola.deployer.v1.MetricsRequest
-	1,  // 81: pergola.deployer.v1.DeployerService.GetInfo:output_type -> pergola.deployer.v1.GetInfoResponse
-	4,  // 82: pergola.deployer.v1.DeployerService.Configure:output_type -> pergola.deployer.v1.ConfigureResponse
-	6,  // 83: pergola.deployer.v1.DeployerService.Validate:output_type -> pergola.deployer.v1.ValidateResponse
-	20, // 84: pergola.deployer.v1.DeployerService.Reconcile:output_type -> pergola.deployer.v1.PluginMessage
-	20, // 85: pergola.deployer.v1.DeployerService.Delete:output_type -> pergola.deployer.v1.PluginMessage
-	20, // 86: pergola.deployer.v1.DeployerService.Abort:output_type -> pergola.deployer.v1.PluginMessage
-	20, // 87: pergola.deployer.v1.DeployerService.ForceReconcile:output_type -> pergola.deployer.v1.PluginMessage
-	20, // 88: pergola.deployer.v1.DeployerService.CheckHealth:output_type -> pergola.deployer.v1.PluginMessage
-	34, // 89: pergola.deployer.v1.DeployerService.Render:output_type -> pergola.deployer.v1.RenderResponse
-	38, // 90: pergola.deployer.v1.DeployerService.Diff:output_type -> pergola.deployer.v1.DiffResponse
-	42, // 91: pergola.deployer.v1.DeployerService.RunHooks:output_type -> pergola.deployer.v1.RunHooksResponse
-	47, // 92: pergola.deployer.v1.DeployerService.Watch:output_type -> pergola.deployer.v1.WatchResponse
-	48, // 93: pergola.deployer.v1.DeployerService.WatchItems:output_type -> pergola.deployer.v1.WatchPluginMessage
-	56, // 94: pergola.deployer.v1.DeployerService.Holdings:output_type -> pergola.deployer.v1.HoldingsResponse
-	60, // 95: pergola.deployer.v1.DeployerService.Collect:output_type -> pergola.deployer.v1.CollectResponse
-	62, // 96: pergola.deployer.v1.DeployerService.Metrics:output_type -> pergola.deployer.v1.MetricsResponse
-	81, // [81:97] is the sub-list for method output_type
-	65, // [65:81] is the sub-list for method input_type
-	65, // [65:65] is the sub-list for extension type_name
-	65, // [65:65] is the sub-list for extension extendee
-	0,  // [0:65] is the sub-list for field type_name
+	9,  // 4: pergola.deployer.v1.ValidateRequest.start:type_name -> pergola.deployer.v1.Start
+	7,  // 5: pergola.deployer.v1.ValidateResponse.problems:type_name -> pergola.deployer.v1.Problem
+	30, // 6: pergola.deployer.v1.ValidateResponse.failed:type_name -> pergola.deployer.v1.Failed
+	9,  // 7: pergola.deployer.v1.HostMessage.start:type_name -> pergola.deployer.v1.Start
+	16, // 8: pergola.deployer.v1.HostMessage.acknowledgement:type_name -> pergola.deployer.v1.Acknowledgement
+	19, // 9: pergola.deployer.v1.HostMessage.stop:type_name -> pergola.deployer.v1.Stop
+	17, // 10: pergola.deployer.v1.HostMessage.resolved_target:type_name -> pergola.deployer.v1.ResolvedTarget
+	18, // 11: pergola.deployer.v1.HostMessage.resolved_registry_credentials:type_name -> pergola.deployer.v1.ResolvedRegistryCredentials
+	35, // 12: pergola.deployer.v1.Start.children:type_name -> pergola.deployer.v1.Children
+	13, // 13: pergola.deployer.v1.Start.credentials:type_name -> pergola.deployer.v1.Credentials
+	12, // 14: pergola.deployer.v1.Start.host_cluster:type_name -> pergola.deployer.v1.HostCluster
+	11, // 15: pergola.deployer.v1.Start.ocm_config:type_name -> pergola.deployer.v1.OCMConfig
+	10, // 16: pergola.deployer.v1.Start.claims:type_name -> pergola.deployer.v1.Claim
+	14, // 17: pergola.deployer.v1.Credentials.registries:type_name -> pergola.deployer.v1.RegistryCredentials
+	15, // 18: pergola.deployer.v1.Credentials.chart_repositories:type_name -> pergola.deployer.v1.ChartRepositoryCredentials
+	31, // 19: pergola.deployer.v1.ResolvedTarget.error:type_name -> pergola.deployer.v1.Error
+	14, // 20: pergola.deployer.v1.ResolvedRegistryCredentials.credentials:type_name -> pergola.deployer.v1.RegistryCredentials
+	31, // 21: pergola.deployer.v1.ResolvedRegistryCredentials.error:type_name -> pergola.deployer.v1.Error
+	21, // 22: pergola.deployer.v1.PluginMessage.progress:type_name -> pergola.deployer.v1.Progress
+	22, // 23: pergola.deployer.v1.PluginMessage.provider_status:type_name -> pergola.deployer.v1.ProviderStatus
+	25, // 24: pergola.deployer.v1.PluginMessage.event:type_name -> pergola.deployer.v1.Event
+	26, // 25: pergola.deployer.v1.PluginMessage.heartbeat:type_name -> pergola.deployer.v1.Heartbeat
+	27, // 26: pergola.deployer.v1.PluginMessage.result:type_name -> pergola.deployer.v1.Result
+	23, // 27: pergola.deployer.v1.PluginMessage.resolve_target:type_name -> pergola.deployer.v1.ResolveTarget
+	24, // 28: pergola.deployer.v1.PluginMessage.resolve_registry_credentials:type_name -> pergola.deployer.v1.ResolveRegistryCredentials
+	29, // 29: pergola.deployer.v1.Result.succeeded:type_name -> pergola.deployer.v1.Succeeded
+	30, // 30: pergola.deployer.v1.Result.failed:type_name -> pergola.deployer.v1.Failed
+	32, // 31: pergola.deployer.v1.Result.in_progress:type_name -> pergola.deployer.v1.InProgress
+	28, // 32: pergola.deployer.v1.Result.conditions:type_name -> pergola.deployer.v1.Condition
+	31, // 33: pergola.deployer.v1.Failed.errors:type_name -> pergola.deployer.v1.Error
+	65, // 34: pergola.deployer.v1.Error.retry_after:type_name -> google.protobuf.Duration
+	10, // 35: pergola.deployer.v1.Error.held:type_name -> pergola.deployer.v1.Claim
+	65, // 36: pergola.deployer.v1.InProgress.poll_after:type_name -> google.protobuf.Duration
+	9,  // 37: pergola.deployer.v1.RenderRequest.start:type_name -> pergola.deployer.v1.Start
+	35, // 38: pergola.deployer.v1.RenderResponse.children:type_name -> pergola.deployer.v1.Children
+	30, // 39: pergola.deployer.v1.RenderResponse.failed:type_name -> pergola.deployer.v1.Failed
+	36, // 40: pergola.deployer.v1.Children.children:type_name -> pergola.deployer.v1.Child
+	9,  // 41: pergola.deployer.v1.DiffRequest.start:type_name -> pergola.deployer.v1.Start
+	39, // 42: pergola.deployer.v1.DiffResponse.changes:type_name -> pergola.deployer.v1.Changes
+	30, // 43: pergola.deployer.v1.DiffResponse.failed:type_name -> pergola.deployer.v1.Failed
+	40, // 44: pergola.deployer.v1.Changes.changes:type_name -> pergola.deployer.v1.Change
+	31, // 45: pergola.deployer.v1.RunHooksRequest.target_problem:type_name -> pergola.deployer.v1.Error
+	43, // 46: pergola.deployer.v1.RunHooksResponse.outcomes:type_name -> pergola.deployer.v1.HookOutcome
+	44, // 47: pergola.deployer.v1.HookOutcome.none:type_name -> pergola.deployer.v1.NoResult
+	45, // 48: pergola.deployer.v1.HookOutcome.result:type_name -> pergola.deployer.v1.HookResult
+	31, // 49: pergola.deployer.v1.HookOutcome.error:type_name -> pergola.deployer.v1.Error
+	65, // 50: pergola.deployer.v1.HookResult.requeue_after:type_name -> google.protobuf.Duration
+	47, // 51: pergola.deployer.v1.WatchPluginMessage.wake_up:type_name -> pergola.deployer.v1.WatchResponse
+	49, // 52: pergola.deployer.v1.WatchPluginMessage.list_items:type_name -> pergola.deployer.v1.ListItems
+	50, // 53: pergola.deployer.v1.WatchPluginMessage.request_item:type_name -> pergola.deployer.v1.RequestItem
+	52, // 54: pergola.deployer.v1.WatchHostMessage.watched_items:type_name -> pergola.deployer.v1.WatchedItems
+	54, // 55: pergola.deployer.v1.WatchHostMessage.requested_item:type_name -> pergola.deployer.v1.RequestedItem
+	53, // 56: pergola.deployer.v1.WatchedItems.items:type_name -> pergola.deployer.v1.WatchedItem
+	9,  // 57: pergola.deployer.v1.RequestedItem.start:type_name -> pergola.deployer.v1.Start
+	31, // 58: pergola.deployer.v1.RequestedItem.error:type_name -> pergola.deployer.v1.Error
+	12, // 59: pergola.deployer.v1.HoldingsRequest.host_cluster:type_name -> pergola.deployer.v1.HostCluster
+	57, // 60: pergola.deployer.v1.HoldingsResponse.held:type_name -> pergola.deployer.v1.HoldingList
+	30, // 61: pergola.deployer.v1.HoldingsResponse.failed:type_name -> pergola.deployer.v1.Failed
+	58, // 62: pergola.deployer.v1.HoldingList.holdings:type_name -> pergola.deployer.v1.Holding
+	58, // 63: pergola.deployer.v1.CollectRequest.holdings:type_name -> pergola.deployer.v1.Holding
+	12, // 64: pergola.deployer.v1.CollectRequest.host_cluster:type_name -> pergola.deployer.v1.HostCluster
+	30, // 65: pergola.deployer.v1.CollectResponse.failed:type_name -> pergola.deployer.v1.Failed
+	65, // 66: pergola.deployer.v1.GetInfoResponse.TimeoutsEntry.value:type_name -> google.protobuf.Duration
+	0,  // 67: pergola.deployer.v1.DeployerService.GetInfo:input_type -> pergola.deployer.v1.GetInfoRequest
+	3,  // 68: pergola.deployer.v1.DeployerService.Configure:input_type -> pergola.deployer.v1.ConfigureRequest
+	5,  // 69: pergola.deployer.v1.DeployerService.Validate:input_type -> pergola.deployer.v1.ValidateRequest
+	8,  // 70: pergola.deployer.v1.DeployerService.Reconcile:input_type -> pergola.deployer.v1.HostMessage
+	8,  // 71: pergola.deployer.v1.DeployerService.Delete:input_type -> pergola.deployer.v1.HostMessage
+	8,  // 72: pergola.deployer.v1.DeployerService.Abort:input_type -> pergola.deployer.v1.HostMessage
+	8,  // 73: pergola.deployer.v1.DeployerService.ForceReconcile:input_type -> pergola.deployer.v1.HostMessage
+	8,  // 74: pergola.deployer.v1.DeployerService.CheckHealth:input_type -> pergola.deployer.v1.HostMessage
+	33, // 75: pergola.deployer.v1.DeployerService.Render:input_type -> pergola.deployer.v1.RenderRequest
+	37, // 76: pergola.deployer.v1.DeployerService.Diff:input_type -> pergola.deployer.v1.DiffRequest
+	41, // 77: pergola.deployer.v1.DeployerService.RunHooks:input_type -> pergola.deployer.v1.RunHooksRequest
+	46, // 78: pergola.deployer.v1.DeployerService.Watch:input_type -> pergola.deployer.v1.WatchRequest
+	51, // 79: pergola.deployer.v1.DeployerService.WatchItems:input_type -> pergola.deployer.v1.WatchHostMessage
+	55, // 80: pergola.deployer.v1.DeployerService.Holdings:input_type -> pergola.deployer.v1.HoldingsRequest
+	59, // 81: pergola.deployer.v1.DeployerService.Collect:input_type -> pergola.deployer.v1.CollectRequest
+	61, // 82: pergola.deployer.v1.DeployerService.Metrics:input_type -> pergola.deployer.v1.MetricsRequest
+	1,  // 83: pergola.deployer.v1.DeployerService.GetInfo:output_type -> pergola.deployer.v1.GetInfoResponse
+	4,  // 84: pergola.deployer.v1.DeployerService.Configure:output_type -> pergola.deployer.v1.ConfigureResponse
+	6,  // 85: pergola.deployer.v1.DeployerService.Validate:output_type -> pergola.deployer.v1.ValidateResponse
+	20, // 86: pergola.deployer.v1.DeployerService.Reconcile:output_type -> pergola.deployer.v1.PluginMessage
+	20, // 87: pergola.deployer.v1.DeployerService.Delete:output_type -> pergola.deployer.v1.PluginMessage
+	20, // 88: pergola.deployer.v1.DeployerService.Abort:output_type -> pergola.deployer.v1.PluginMessage
+	20, // 89: pergola.deployer.v1.DeployerService.ForceReconcile:output_type -> pergola.deployer.v1.PluginMessage
+	20, // 90: pergola.deployer.v1.DeployerService.CheckHealth:output_type -> pergola.deployer.v1.PluginMessage
+	34, // 91: pergola.deployer.v1.DeployerService.Render:output_type -> pergola.deployer.v1.RenderResponse
+	38, // 92: pergola.deployer.v1.DeployerService.Diff:output_type -> pergola.deployer.v1.DiffResponse
+	42, // 93: pergola.deployer.v1.DeployerService.RunHooks:output_type -> pergola.deployer.v1.RunHooksResponse
+	47, // 94: pergola.deployer.v1.DeployerService.Watch:output_type -> pergola.deployer.v1.WatchResponse
+	48, // 95: pergola.deployer.v1.DeployerService.WatchItems:output_type -> pergola.deployer.v1.WatchPluginMessage
+	56, // 96: pergola.deployer.v1.DeployerService.Holdings:output_type -> pergola.deployer.v1.HoldingsResponse
+	60, // 97: pergola.deployer.v1.DeployerService.Collect:output_type -> pergola.deployer.v1.CollectResponse
+	62, // 98: pergola.deployer.v1.DeployerService.Metrics:output_type -> pergola.deployer.v1.MetricsResponse
+	83, // [83:99] is the sub-list for method output_type
+	67, // [67:83] is the sub-list for method input_type
+	67, // [67:67] is the sub-list for extension type_name
+	67, // [67:67] is the sub-list for extension extendee
+	0,  // [0:67] is the sub-list for field type_name
 }
 
 func init() { file_pergola_deployer_v1_deployer_proto_init() }

@@ -57,7 +57,8 @@ type DeployerServiceClient interface {
 	GetInfo(ctx context.Context, in *GetInfoRequest, opts ...grpc.CallOption) (*GetInfoResponse, error)
 	// Configure hands over the plugin's own configuration document, once, before any operation.
 	Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error)
-	// Validate checks a provider configuration without carrying it out.
+	// Validate checks a provider configuration without carrying it out. The host asks before the first Reconcile or
+	// ForceReconcile of a job. Needs capability `validate`.
 	Validate(ctx context.Context, in *ValidateRequest, opts ...grpc.CallOption) (*ValidateResponse, error)
 	// Reconcile creates and updates the objects of the deploy item. It is re-entrant: after `in_progress`, a crash or a
 	// takeover by another host it is called again with the provider status that was saved last.
@@ -299,7 +300,8 @@ type DeployerServiceServer interface {
 	GetInfo(context.Context, *GetInfoRequest) (*GetInfoResponse, error)
 	// Configure hands over the plugin's own configuration document, once, before any operation.
 	Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error)
-	// Validate checks a provider configuration without carrying it out.
+	// Validate checks a provider configuration without carrying it out. The host asks before the first Reconcile or
+	// ForceReconcile of a job. Needs capability `validate`.
 	Validate(context.Context, *ValidateRequest) (*ValidateResponse, error)
 	// Reconcile creates and updates the objects of the deploy item. It is re-entrant: after `in_progress`, a crash or a
 	// takeover by another host it is called again with the provider status that was saved last.
