@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
+	"github.com/pergola-deploy/pergola/host/internal/command/validate"
 )
 
 // NewCommand returns the command "items" of a version of the program.
@@ -20,7 +21,8 @@ The commands use your own kubeconfig and your own rights, as kubectl does, and n
 	}
 	cmd.AddCommand(newListCommand(version), newShowCommand(version), newTreeCommand(version), newWaitCommand(version),
 		newTriggerCommand(version), newAbortCommand(version), newForceCommand(version), newPauseCommand(version),
-		newResumeCommand(version), newMoveCommand(version), newDiffCommand(version), newOrphansCommand(version))
+		newResumeCommand(version), newMoveCommand(version), newDiffCommand(version), newOrphansCommand(version),
+		validate.NewCommand(version))
 	for _, below := range cmd.Commands() {
 		run := below.RunE
 		below.RunE = func(cmd *cobra.Command, args []string) error { return withCode(run(cmd, args)) }
