@@ -73,14 +73,6 @@ func (r *ConfigureRequest) DecodeConfig(into any) []Problem {
 	return problemsOf(document.DecodeText(r.Document, into))
 }
 
-// Problem is one error in a document.
-type Problem struct {
-	// Field is the path of the field, such as "manifests[2].policy"; empty or "spec.config" for the document itself.
-	Field string
-	// Message names the found value and the expected one.
-	Message string
-}
-
 // ConfigGroupVersionKind returns apiVersion and kind of the provider configuration; both are empty if it is missing
 // or cannot be read.
 func (r *Request) ConfigGroupVersionKind() (apiVersion, kind string) {
@@ -95,7 +87,10 @@ func misread(wrong []Problem, unknown []string) error {
 	if len(wrong)+len(unknown) == 0 {
 		return nil
 	}
-	problems := append(slices.Clip(wrong), wire.Each(unknown, func(text string) Problem { return Problem{Field: specConfig, Message: text} })...)
+	problems := slices.Clone(wrong)
+	for _, text := range unknown {
+		problems = append(problems, Problem{Field: specConfig, Message: text})
+	}
 	err := ConfigurationProblems(ReasonConfigInvalid, problems)
 	err.Operation = operationDecode
 	return err

@@ -28,12 +28,40 @@ var phases = []v1alpha1.DeployItemPhase{
 type deployer struct{}
 
 var (
-	_ sdk.Deployer = (*deployer)(nil)
-	_ sdk.Hooker   = (*deployer)(nil)
+	_ sdk.Deployer  = (*deployer)(nil)
+	_ sdk.Hooker    = (*deployer)(nil)
+	_ sdk.Validator = (*deployer)(nil)
 )
 
 // Reconcile ends the job in the configured phase.
 func (d *deployer) Reconcile(_ context.Context, req *sdk.Request) (*sdk.Response, error) {
+	config, err := read(req)
+	if err != nil {
+		return nil, err
+	}
+	res, err := response(config)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := parseSchedule(config.ContinuousReconcile); err != nil {
+		req.Warning(reasonSchedule,
+			fmt.Sprintf("there is no continuous reconciliation: spec.config.continuousReconcile.%v", err))
+	}
+	req.Log.Debug("reconciled", "phase", phase(config))
+	return finish(res, phase(config))
+}
+
+// Validate implements sdk.Validator.
+func (d *deployer) Validate(_ context.Context, req *sdk.Request) (*sdk.ValidateResponse, error) {
+	config, err := read(req)
+	if err == nil {
+		_, err = response(config)
+	}
+	return nil, err
+}
+
+// read returns the provider configuration.
+func read(req *sdk.Request) (*mockv1alpha1.ProviderConfiguration, error) {
 	config := &mockv1alpha1.ProviderConfiguration{}
 	if err := req.DecodeConfig(config); err != nil {
 		return nil, err
@@ -47,16 +75,7 @@ func (d *deployer) Reconcile(_ context.Context, req *sdk.Request) (*sdk.Response
 		return nil, sdk.ConfigurationError(sdk.ReasonConfigInvalid,
 			"spec.config: expected a phase of a deploy item, one of %v, but found %q", phases, phase(config))
 	}
-	res, err := response(config)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := parseSchedule(config.ContinuousReconcile); err != nil {
-		req.Warning(reasonSchedule,
-			fmt.Sprintf("there is no continuous reconciliation: spec.config.continuousReconcile.%v", err))
-	}
-	req.Log.Debug("reconciled", "phase", phase(config))
-	return finish(res, phase(config))
+	return config, nil
 }
 
 // Delete has nothing to remove.

@@ -28,11 +28,10 @@ func (p *Plugin) Configure(ctx context.Context, document []byte) ([]sdk.Problem,
 func (p *Plugin) Validate(ctx context.Context, itemType v1alpha1.DeployItemType, config []byte) ([]sdk.Problem, error) {
 	in := &deployerv1.ValidateRequest{DeployItemType: string(itemType), ProviderConfiguration: config}
 	out, err := p.service.Validate(ctx, in)
-	problems := wire.Each(out.GetProblems(), problemFromWire)
-	if err := failure("validate provider configuration", err, out.GetFailed()); err != nil && len(problems) == 0 {
-		return nil, err
+	if err = failure("validate provider configuration", err, out.GetFailed()); len(out.GetProblems()) > 0 {
+		err = nil // they are the answer, and the error repeats them
 	}
-	return problems, nil
+	return wire.Each(out.GetProblems(), problemFromWire), err
 }
 
 func problemFromWire(in *deployerv1.Problem) sdk.Problem {

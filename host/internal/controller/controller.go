@@ -369,7 +369,8 @@ func (c *Controller) add(
 		NeedLeaderElection:      &everyReplica,
 		CacheSyncTimeout:        2 * time.Minute,
 		// The pauses are short, so that items are reconciled soon after an outage of the API server.
-		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](contract.MinPoll, joberror.MaxRetry),
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
+			contract.MinPoll, joberror.MaxRetry),
 		LogConstructor: func(req *reconcile.Request) logr.Logger {
 			log := c.manager.GetLogger().WithValues("queue", name)
 			if req != nil {

@@ -72,7 +72,7 @@ The exit code is 0 without problems, 1 with problems, and 2 after an error, or i
 	return cmd
 }
 
-// run validates the items. The error is about items without an answer of their plugin, or, without a report, about files
+// run validates the items. The error is about items without an answer of their plugin; without a report, about files
 // and plugins.
 func (v *validation) run(ctx context.Context, stdin io.Reader, stderr io.Writer) (_ *report, err error) {
 	items, found, err := readItems(v.files, v.recursive, stdin)
