@@ -34,12 +34,16 @@ func BenchmarkCall(b *testing.B) {
 			_, err := p.Call(b.Context(), Reconcile, Call{DeployItem: item}, &observer{})
 			return err
 		},
+		"validate": func(item *v1alpha1.DeployItem) error {
+			_, err := p.Validate(b.Context(), Call{DeployItem: item})
+			return err
+		},
 		"in-process": func(item *v1alpha1.DeployItem) error {
 			_, err := echo{}.Reconcile(b.Context(), &sdk.Request{DeployItem: item, Context: &v1alpha1.Context{}})
 			return err
 		},
 	}
-	for _, way := range []string{"plugin", "in-process"} {
+	for _, way := range []string{"plugin", "validate", "in-process"} {
 		for size, bytes := range map[string]int{"1KB": 1 << 10, "1MB": 1 << 20} {
 			for _, atOnce := range []int{1, 64} {
 				b.Run(fmt.Sprintf("%s/%s/%d", way, size, atOnce), func(b *testing.B) {

@@ -206,8 +206,9 @@ func fail(err error) {
 type echo struct{}
 
 var (
-	_ sdk.Deployer = echo{}
-	_ sdk.Watcher  = echo{}
+	_ sdk.Deployer  = echo{}
+	_ sdk.Validator = echo{}
+	_ sdk.Watcher   = echo{}
 )
 
 func (echo) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
@@ -228,6 +229,8 @@ func (echo) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, err
 }
 
 func (echo) Delete(context.Context, *sdk.Request) (*sdk.Response, error) { return nil, nil }
+
+func (echo) Validate(context.Context, *sdk.Request) (*sdk.ValidateResponse, error) { return nil, nil }
 
 // Watch wakes an item that the host names, and goes on until the host has had enough.
 func (echo) Watch(ctx context.Context, req *sdk.WatchRequest) error {
