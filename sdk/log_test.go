@@ -56,7 +56,7 @@ func (l logging) Configure(context.Context, *ConfigureRequest) (*ConfigureRespon
 	return nil, nil
 }
 
-func (l logging) Validate(context.Context, *ValidateRequest) (*ValidateResponse, error) {
+func (l logging) Validate(context.Context, *Request) (*ValidateResponse, error) {
 	l.fail(l.log)
 	return nil, nil
 }
@@ -125,8 +125,10 @@ func TestKeysOfRecords(t *testing.T) {
 		"Holdings":  {func(ctx context.Context) { _, _ = s.Holdings(ctx, nil) }, of(operationKey)},
 		"Collect":   {func(ctx context.Context) { _, _ = s.Collect(ctx, nil) }, of(operationKey)},
 		"Configure": {func(ctx context.Context) { _, _ = s.Configure(ctx, nil) }, of(operationKey)},
-		"Validate":  {func(ctx context.Context) { _, _ = s.Validate(ctx, nil) }, of(operationKey)},
-		"Metrics":   {func(ctx context.Context) { _, _ = s.Metrics(ctx, nil) }, of(operationKey)},
+		"Validate": {func(ctx context.Context) {
+			_, _ = s.Validate(ctx, &deployerv1.ValidateRequest{Start: start})
+		}, job},
+		"Metrics": {func(ctx context.Context) { _, _ = s.Metrics(ctx, nil) }, of(operationKey)},
 		"Watch": {func(ctx context.Context) {
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()

@@ -104,7 +104,7 @@ func badDeployers() map[string]badDeployer {
 		"Render panics": {RulePanics, &shelf{
 			render: func(*shelf, *request) (*sdk.RenderResponse, error) { return nil, fall() },
 		}},
-		"Validate panics": {RuleValidate, &shelf{
+		"Validate panics": {RulePanics, &shelf{
 			validate: func(*shelf, []byte) ([]sdk.Problem, error) { return nil, fall() },
 		}},
 		"a hook panics": {RulePanics, &shelf{

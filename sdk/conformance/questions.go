@@ -26,7 +26,13 @@ func (p *Plugin) Configure(ctx context.Context, document []byte) ([]sdk.Problem,
 
 // Validate checks a provider configuration, given as JSON.
 func (p *Plugin) Validate(ctx context.Context, itemType v1alpha1.DeployItemType, config []byte) ([]sdk.Problem, error) {
-	in := &deployerv1.ValidateRequest{DeployItemType: string(itemType), ProviderConfiguration: config}
+	call := Call{DeployItem: DeployItem(itemType, config)}
+	p.meet(&call)
+	in, err := hostside.ValidateRequest(
+		&hostside.Call{DeployItem: call.DeployItem, Context: &v1alpha1.Context{}}, call.separate)
+	if err != nil {
+		return nil, fmt.Errorf("validate provider configuration: %w", err)
+	}
 	out, err := p.service.Validate(ctx, in)
 	if err = failure("validate provider configuration", err, out.GetFailed()); len(out.GetProblems()) > 0 {
 		err = nil // they are the answer, and the error repeats them

@@ -211,12 +211,16 @@ func (d *shelf) Render(_ context.Context, req *request) (*sdk.RenderResponse, er
 	return rendered(d, req)
 }
 
-func (d *shelf) Validate(_ context.Context, req *sdk.ValidateRequest) (*sdk.ValidateResponse, error) {
+func (d *shelf) Validate(_ context.Context, req *request) (*sdk.ValidateResponse, error) {
 	check := problems
 	if d.validate != nil {
 		check = d.validate
 	}
-	found, err := check(d, req.Config)
+	var config []byte
+	if req.DeployItem.Spec.Config != nil {
+		config = req.DeployItem.Spec.Config.Raw
+	}
+	found, err := check(d, config)
 	return &sdk.ValidateResponse{Problems: found}, err
 }
 

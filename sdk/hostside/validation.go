@@ -34,9 +34,7 @@ func ValidateRequest(call *Call, separate bool) (*deployerv1.ValidateRequest, er
 // ReadValidation reads the answer to Validate.
 func ReadValidation(in *deployerv1.ValidateResponse) *Validation {
 	all := in.GetProblems()
-	v := &Validation{Problems: wire.Each(all[:min(len(all), maxProblems)], func(p *deployerv1.Problem) sdk.Problem {
-		return sdk.Problem{Field: name(p.GetField()), Message: Bounded(p.GetMessage())}
-	})}
+	v := &Validation{Problems: wire.Each(all[:min(len(all), maxProblems)], ReadProblem)}
 	switch {
 	case in.GetFailed() != nil:
 		v.Errors = ReadErrors(in.GetFailed())
