@@ -124,7 +124,7 @@ func Codes(err error) []v1alpha1.ErrorCode {
 func heals(err error) bool {
 	ending, healing := 0, 0
 	walk(err, func(e *Error) {
-		if slices.ContainsFunc(e.Codes, endsJob) {
+		if slices.ContainsFunc(e.Codes, v1alpha1.ErrorCode.EndsJob) {
 			ending++
 			if e.Heals || e.Held != (Claim{}) {
 				healing++
@@ -132,11 +132,6 @@ func heals(err error) bool {
 		}
 	})
 	return ending > 0 && ending == healing
-}
-
-// endsJob reports whether an error with this code ends the job.
-func endsJob(code v1alpha1.ErrorCode) bool {
-	return code.Unrecoverable() || code == v1alpha1.ErrorNoRetry
 }
 
 // walk visits the Errors in the tree of err, inner ones before outer ones.

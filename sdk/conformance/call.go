@@ -113,6 +113,9 @@ func (c *Call) question() (*deployerv1.Start, error) {
 	return in.Start(c.separate)
 }
 
+// After returns the next call for the same item, after a call with the result: its provider status is in the item.
+func (c Call) After(result *Result) Call { return c.with(result.ProviderStatus) }
+
 // with returns the call for the same item with another provider status; nil removes it.
 func (c Call) with(status json.RawMessage) Call {
 	c.DeployItem = c.DeployItem.DeepCopy()

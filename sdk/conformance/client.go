@@ -208,8 +208,8 @@ func (p *Plugin) unpicked(call Call) Call {
 	return call
 }
 
-// ReconcileUntilDone calls Reconcile again while the job is in progress, each time with the last saved provider status,
-// or until ctx ends. It returns the last result.
+// ReconcileUntilDone calls Reconcile again while the job is in progress, or its errors say when to try again, each time
+// with the last saved provider status, or until ctx ends. It returns the last result.
 func (p *Plugin) ReconcileUntilDone(ctx context.Context, call Call) *Result {
 	return untilDone(ctx, p.Reconcile, p.Reconcile, call)
 }
@@ -239,21 +239,30 @@ func (p *Plugin) operate(ctx context.Context, name string, open exchange.Opener,
 	})
 }
 
-// maxPoll bounds the pause between two calls of a job. A deployer may be called earlier than it asked for at any time.
+// maxPoll bounds the pause of a job in progress. A deployer may be called earlier than it asked for at any time.
 const maxPoll = 100 * time.Millisecond
 
-// untilDone makes the first call of a job, and then the next ones.
+// untilDone makes the first call of a job, until it is answered without an error, and then the next ones.
 func untilDone(ctx context.Context, first, next func(context.Context, Call) *Result, call Call) *Result {
-	for operation := first; ; operation = next {
+	operation := first
+	for {
 		result := operation(ctx, call)
-		if result.InProgress == nil {
+		var pause time.Duration
+		if result.Failed != nil {
+			pause = hostside.RetryAfter(result.Failed.Errors)
+		}
+		if result.InProgress != nil {
+			operation = next
+			pause = min(cmp.Or(max(result.InProgress.PollAfter, 0), maxPoll), maxPoll)
+		}
+		if pause == 0 {
 			return result
 		}
 		select {
 		case <-ctx.Done():
 			return result
-		case <-time.After(min(cmp.Or(max(result.InProgress.PollAfter, 0), maxPoll), maxPoll)):
+		case <-time.After(pause):
 		}
-		call = call.with(result.ProviderStatus)
+		call = call.After(result)
 	}
 }

@@ -50,7 +50,7 @@ func failure(method string, err error, failed *deployerv1.Failed) error {
 		return fmt.Errorf("%s: %w", method, err)
 	}
 	if failed != nil {
-		return failedOf(hostside.ReadErrors(failed))
+		return &Failed{Errors: hostside.ReadErrors(failed)}
 	}
 	return nil
 }
@@ -147,11 +147,7 @@ func (p *Plugin) RunHooks(
 		return nil, fmt.Errorf("run hooks: %w", err)
 	}
 	return wire.Each(outcomes, func(outcome hostside.HookOutcome) HookOutcome {
-		converted := HookOutcome{Result: outcome.Result}
-		if outcome.Error != nil {
-			converted.Err = new(errorOf(*outcome.Error))
-		}
-		return converted
+		return HookOutcome{Result: outcome.Result, Err: outcome.Error}
 	}), nil
 }
 

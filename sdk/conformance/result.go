@@ -47,7 +47,11 @@ type Failed struct { //nolint:errname // it is first of all the result of a call
 }
 
 // Error lists the errors.
-func (f *Failed) Error() string { return strings.Join(wire.Each(f.Errors, Error.Error), "; ") }
+func (f *Failed) Error() string {
+	return strings.Join(wire.Each(f.Errors, func(e Error) string {
+		return fmt.Sprintf("%s: %s: %s %v", e.Operation, e.Reason, e.Message, e.Codes)
+	}), "; ")
+}
 
 // Codes returns the codes of all errors.
 func (f *Failed) Codes() []v1alpha1.ErrorCode {
@@ -59,25 +63,7 @@ func (f *Failed) Codes() []v1alpha1.ErrorCode {
 }
 
 // Error is one error as the host gets it.
-type Error struct {
-	// Codes classify the error.
-	Codes []v1alpha1.ErrorCode
-	// Operation at the time of the error.
-	Operation string
-	// Reason is a CamelCase word for machines.
-	Reason string
-	// Message is a sentence for people.
-	Message string
-	// Heals: the cause may end without a change of the deploy item although the codes end the job.
-	Heals bool
-	// Held is what the deploy item needs and another one holds; the zero value for nothing.
-	Held sdk.Claim
-}
-
-// Error returns everything there is in one line.
-func (e Error) Error() string {
-	return fmt.Sprintf("%s: %s: %s %v", e.Operation, e.Reason, e.Message, e.Codes)
-}
+type Error = hostside.Error
 
 // Message is one message of the deployer during a call. Exactly one field is set.
 type Message struct {
@@ -129,14 +115,6 @@ func names[Name ~string](in []string) []Name {
 	return wire.Each(in, func(s string) Name { return Name(s) })
 }
 
-func failedOf(errs []hostside.Error) *Failed { return &Failed{Errors: wire.Each(errs, errorOf)} }
-
-func errorOf(e hostside.Error) Error {
-	return Error{
-		Codes: e.Codes, Operation: e.Operation, Reason: e.Reason, Message: e.Message, Heals: e.Heals, Held: e.Held,
-	}
-}
-
 // take adds the end of a call with a result.
 func (r *Result) take(end exchange.End) {
 	r.Conditions, r.InProgress = end.Outcome.Conditions, end.Outcome.InProgress
@@ -147,7 +125,7 @@ func (r *Result) take(end exchange.End) {
 	case end.Outcome.Succeeded != nil:
 		r.Succeeded = &Succeeded{Exports: end.Exports}
 	case end.Outcome.Errors != nil:
-		r.Failed = failedOf(end.Outcome.Errors)
+		r.Failed = &Failed{Errors: end.Outcome.Errors}
 	}
 }
 

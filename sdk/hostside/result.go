@@ -2,6 +2,7 @@ package hostside
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -108,6 +109,17 @@ func (o *Outcome) repaired(part Part, found flaws) {
 func ReadErrors(in *deployerv1.Failed) []Error {
 	errs, _ := readFailed(in)
 	return errs
+}
+
+// RetryAfter returns the least pause before the next try of a failed call; zero if its errors name none or end the job.
+func RetryAfter(errs []Error) (pause time.Duration) {
+	for _, e := range errs {
+		if slices.ContainsFunc(e.Codes, v1alpha1.ErrorCode.EndsJob) {
+			return 0
+		}
+		pause = max(pause, e.RetryAfter)
+	}
+	return pause
 }
 
 func nilIfEmpty(b []byte) []byte {

@@ -36,6 +36,31 @@ func TestReconcileTellsWhatWasSaid(t *testing.T) {
 	}
 }
 
+// A forced job goes on after an error that says when to try again, and is not forced yet.
+func TestLaterIsNoEnd(t *testing.T) {
+	t.Parallel()
+	calls := 0
+	plugin := New(t, forcer{greeter{}, func() error {
+		if calls++; calls == 1 {
+			return &sdk.Error{RetryAfter: time.Millisecond, Err: errors.New("busy")}
+		}
+		return sdk.ConfigurationError("Wrong", "no")
+	}}, greeterOptions()...)
+	result := plugin.ForceReconcileUntilDone(t.Context(), greeterCall())
+	if calls != 2 || result.Failed == nil || result.Failed.Errors[0].Reason != "Wrong" {
+		t.Errorf("expected the second call to end the job, but after %d it %s", calls, result)
+	}
+}
+
+type forcer struct {
+	greeter
+	force func() error
+}
+
+func (f forcer) ForceReconcile(context.Context, *sdk.Request) (*sdk.Response, error) {
+	return nil, f.force()
+}
+
 func TestFailedSaveStopsTheDeployer(t *testing.T) {
 	t.Parallel()
 	call := greeterCall()

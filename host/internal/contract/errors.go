@@ -82,9 +82,7 @@ func (e Error) Unwrap() error { return e.Cause }
 
 // Final reports whether the error ends the job. Others are retried until the deadline.
 func (e Error) Final() bool {
-	return e.Terminal || slices.ContainsFunc(e.Codes, func(c v1alpha1.ErrorCode) bool {
-		return c.Unrecoverable() || c == v1alpha1.ErrorNoRetry
-	})
+	return e.Terminal || slices.ContainsFunc(e.Codes, v1alpha1.ErrorCode.EndsJob)
 }
 
 // ForInfoOnly reports whether the error is expected and no concern of an operator.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/command/local"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
 // defaultPoll is the default of a host for the time between calls.
@@ -29,7 +30,7 @@ type job struct {
 	woken <-chan struct{}
 	// validates: the job begins, and its plugin checks the provider configuration before it is called.
 	validates bool
-	// untilDone repeats the call while the job is in progress.
+	// untilDone repeats the call while the job is in progress, or its errors say when to try again.
 	untilDone bool
 }
 
@@ -54,16 +55,18 @@ func (j *job) run(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("%s of item %s: %w", j.op, j.DeployItem.Name, err)
 		}
-		if len(outcome.Errors) > 0 {
+		pause := pauseOf(outcome)
+		goesOn := pause > 0 && j.untilDone
+		if len(outcome.Errors) > 0 && !goesOn {
 			return fmt.Errorf("%s of item %s has failed", j.op, j.DeployItem.Name)
 		}
-		if outcome.InProgress == nil || !j.untilDone {
+		if !goesOn {
 			return nil
 		}
-		if j.op == plugin.ForceReconcile { // a job is forced once
+		if j.op == plugin.ForceReconcile && outcome.InProgress != nil { // a job is forced once
 			j.op = plugin.Reconcile
 		}
-		if err := j.wait(waiting, cmp.Or(outcome.InProgress.PollAfter, defaultPoll)); err != nil {
+		if err := j.wait(waiting, pause); err != nil {
 			return fmt.Errorf("%s of item %s is not done: %w", j.op, j.DeployItem.Name, err)
 		}
 	}
@@ -82,6 +85,14 @@ func (j *job) call(ctx context.Context) (*plugin.Outcome, error) {
 		}
 	}
 	return j.plugin.Call(ctx, j.op, j.Call.Call, j)
+}
+
+// pauseOf returns the pause before the next call of a job; zero for one that has ended, or whose errors name none.
+func pauseOf(outcome *plugin.Outcome) time.Duration {
+	if outcome.InProgress != nil {
+		return cmp.Or(outcome.InProgress.PollAfter, defaultPoll)
+	}
+	return hostside.RetryAfter(outcome.Errors)
 }
 
 // wait waits for the next call.
@@ -105,7 +116,7 @@ func (j *job) keep(outcome *plugin.Outcome) error {
 	if outcome.Succeeded != nil && j.op == plugin.Delete {
 		return j.state.remove()
 	}
-	if outcome.InProgress == nil {
+	if pauseOf(outcome) == 0 {
 		j.state.JobID = ""
 	}
 	return j.state.write()

@@ -58,6 +58,7 @@ func newJob(t *testing.T, op plugin.Operation) *job {
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	progress, success := &plugin.InProgress{}, &plugin.Succeeded{}
+	later := plugin.Outcome{Errors: []plugin.Error{{RetryAfter: time.Second}}}
 	for _, tc := range []struct {
 		reason  string
 		op      plugin.Operation
@@ -69,6 +70,7 @@ func TestKeep(t *testing.T) {
 		{"a deletion, too", plugin.Delete, plugin.Outcome{InProgress: progress}, "job", false},
 		{"the next run is another job", plugin.Reconcile, plugin.Outcome{Succeeded: success}, "", false},
 		{"a job that has failed is at its end", plugin.Delete, plugin.Outcome{Errors: []plugin.Error{{}}}, "", false},
+		{"an error with a time for the next try ends no job", plugin.Reconcile, later, "job", false},
 		{"nothing is left of an item that is deleted", plugin.Delete, plugin.Outcome{Succeeded: success}, "", true},
 	} {
 		e := newJob(t, tc.op)

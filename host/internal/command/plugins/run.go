@@ -42,9 +42,9 @@ func newRunCommand(version string) *cobra.Command {
 		Long: `Call a plugin for a DeployItem, without a cluster.
 
 The plugin is started as a host does and called once for the item, after a check of the provider configuration if the
-plugin can validate it. Its messages and the result of the call are printed;
-its log goes to standard error. With --until-done it is called again until the job is done. Nothing is simulated: the
-plugin really deploys.
+plugin can validate it. Its messages and the result of the call are printed; its log goes to standard error. With
+--until-done it is called again until the job is done, also after an error that says when to try again. Nothing is
+simulated: the plugin really deploys.
 
 With --state the provider status of the item and the job are kept in a file between the runs, as a host keeps them
 in the status of the item. The file is removed after the deletion of the item.
@@ -68,7 +68,8 @@ The exit code is 1 if the job has failed.`,
 	flags.StringVar(&t.operation, "operation", "reconcile",
 		"operation: reconcile, delete, abort or force-reconcile")
 	flags.DurationVar(&t.timeout, "timeout", 10*time.Minute, "maximum duration of the job")
-	flags.BoolVar(&t.untilDone, "until-done", false, "call the plugin again while the job is in progress")
+	flags.BoolVar(&t.untilDone, "until-done", false,
+		"call the plugin again while the job is in progress, or after the time in an error")
 	flags.StringVar(&t.state, "state", "",
 		"file for the provider status and the job between runs; created if missing")
 	t.local.AddAttachTo(flags)

@@ -40,6 +40,9 @@ func (c ErrorCode) Unrecoverable() bool {
 	}
 }
 
+// EndsJob reports whether an error with this code ends the job: an unrecoverable one, or ErrorNoRetry.
+func (c ErrorCode) EndsJob() bool { return c.Unrecoverable() || c == ErrorNoRetry }
+
 // Error is an error in the status of an object.
 type Error struct {
 	// Operation is the failed operation.
