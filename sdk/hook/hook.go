@@ -4,8 +4,8 @@
 // because it waits for something or after an error, is reconciled several times. They must be quick, and they may run
 // for several items at the same time.
 //
-// An error counts like one of the deployer: it ends the job if its codes say so, and otherwise the reconcile is tried
-// again until the job's time is up. The results of all functions at that point are ignored.
+// An error counts as no result. Its effect depends on the type, and docs/hooks.md#errors describes it: only at a Before
+// type it counts like an error of the deployer, and may end the job. Of an sdk.Error, codes, reason and text count.
 package hook
 
 import (

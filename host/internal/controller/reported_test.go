@@ -15,7 +15,10 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// TestConditionsWithEachOutcome: conditions of a plugin are written together with the outcome, in the same write.
+// TestConditionsWithEachOutcome: all that comes with an outcome is written together with it, in the same write.
+//
+// Rule (plugin-authors.md#provider-status): A provider status in the result is saved with it, also beside an error.
+// Rule (plugin-authors.md#exports-and-conditions): Conditions are set with the result, also beside an error.
 func TestConditionsWithEachOutcome(t *testing.T) {
 	for name, tc := range map[string]struct {
 		outcome answer
