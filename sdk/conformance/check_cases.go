@@ -80,7 +80,7 @@ func (t *caller) Call(ctx context.Context, in trial.Call) trial.End {
 			slices.ContainsFunc(result.Messages, func(m Message) bool { return m.ProviderStatus != nil }),
 	}
 	if result.Failed != nil {
-		end.Failed = result.Failed.Error()
+		end.Failed, end.RetryAfter = result.Failed.Error(), hostside.RetryAfter(result.Failed.Errors)
 	}
 	return end
 }

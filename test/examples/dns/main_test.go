@@ -66,7 +66,7 @@ func item(t *testing.T) *v1alpha1.DeployItem {
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	_, target, plugin := start(t, zoneapi.Faults{Looks: 1})
+	_, target, plugin := start(t, zoneapi.Faults{Looks: 1, ThrottleEach: 3})
 	sdktest.Conform(t, plugin, sdktest.Case{Name: "www", Call: sdktest.Call{DeployItem: item(t), Target: target}})
 }
 

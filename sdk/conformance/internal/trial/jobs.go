@@ -69,7 +69,7 @@ func (t *Trial) refuseSaves(ctx context.Context) json.RawMessage {
 			return end.Status
 		}
 		call.Status = end.Status
-		t.pause(ctx, end.InProgress)
+		t.pause(ctx, end)
 	}
 }
 

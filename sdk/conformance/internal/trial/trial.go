@@ -74,7 +74,9 @@ type End struct {
 	InProgress *sdk.InProgress
 	// Failed has the errors in one text, with their codes.
 	Failed string
-	Err    error
+	// RetryAfter is the least pause before the next try of a failed call; zero if its errors name none or end the job.
+	RetryAfter time.Duration
+	Err        error
 	// Status of the item after the call. Saved reports whether the call has saved one.
 	Status json.RawMessage
 	Saved  bool
@@ -148,26 +150,31 @@ func (t *Trial) job(ctx context.Context, rule Rule, call Call) End {
 	return end
 }
 
-// untilDone repeats an operation until it is not in progress. After the first call a forced job goes on with Reconcile.
+// untilDone repeats an operation while it is in progress, or its error says when to try again. After the first answer a
+// forced job goes on with Reconcile.
 func (t *Trial) untilDone(ctx context.Context, call Call) End {
 	for {
 		end := t.Plugin.Call(ctx, call)
-		if end.InProgress == nil {
+		if end.InProgress == nil && end.RetryAfter == 0 {
 			return end
 		}
-		if t.pause(ctx, end.InProgress); ctx.Err() != nil {
+		if t.pause(ctx, end); ctx.Err() != nil {
 			return end
 		}
-		if call.Status = end.Status; call.Method == MethodForceReconcile {
+		if call.Status = end.Status; call.Method == MethodForceReconcile && end.InProgress != nil {
 			call.Method = MethodReconcile
 		}
 	}
 }
 
 // pause waits for the next call of a job. A deployer may be called earlier than it asked for at any time.
-func (t *Trial) pause(ctx context.Context, waits *sdk.InProgress) {
+func (t *Trial) pause(ctx context.Context, end End) {
+	pause := end.RetryAfter
+	if end.InProgress != nil {
+		pause = min(cmp.Or(max(end.InProgress.PollAfter, 0), t.MaxPoll), t.MaxPoll)
+	}
 	select {
 	case <-ctx.Done():
-	case <-time.After(min(cmp.Or(max(waits.PollAfter, 0), t.MaxPoll), t.MaxPoll)):
+	case <-time.After(pause):
 	}
 }
