@@ -204,7 +204,7 @@ func (e *examination) checkConcurrentCalls(ctx context.Context) {
 	}
 	defer end()
 	const where = "while another call is open"
-	for range 3 { // the first one might slip through before the other call is seen
+	for range 10 { // the first ones might slip through before the other call is seen
 		if !e.reconcile(ctx, RuleConcurrentCalls, where, Call{}) {
 			return
 		}
