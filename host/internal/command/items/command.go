@@ -2,11 +2,9 @@
 package items
 
 import (
-	"errors"
-
 	"github.com/spf13/cobra"
 
-	"github.com/pergola-deploy/pergola/host/internal/command/cli"
+	"github.com/pergola-deploy/pergola/host/internal/command/usercluster"
 	"github.com/pergola-deploy/pergola/host/internal/command/validate"
 )
 
@@ -25,16 +23,8 @@ The commands use your own kubeconfig and your own rights, as kubectl does, and n
 		validate.NewCommand(version))
 	for _, below := range cmd.Commands() {
 		run := below.RunE
-		below.RunE = func(cmd *cobra.Command, args []string) error { return withCode(run(cmd, args)) }
+		below.RunE = func(cmd *cobra.Command, args []string) error { return usercluster.WithCode(run(cmd, args)) }
 		addCompletion(below, version)
 	}
 	return cmd
-}
-
-// withCode gives an error its exit code, and advice about rights and definitions. An error with a code is complete.
-func withCode(err error) error {
-	if exit := (*cli.ExitError)(nil); errors.As(err, &exit) {
-		return err
-	}
-	return cli.Failing(withRights(cli.WithAdvice(err)))
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pergola-deploy/pergola/host/internal/command/usercluster"
 	"github.com/pergola-deploy/pergola/host/internal/inspect"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -76,14 +77,15 @@ func (c completer) completeItems(
 func (c completer) completeWith(list client.ObjectList, word func(client.Object) string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		value := func(flag string) string { return cmd.Flag(flag).Value.String() }
-		flags := &clusterFlags{
-			version: c.version, kubeconfig: value("kubeconfig"), context: value("context"), namespace: value("namespace"),
+		flags := &usercluster.Flags{
+			UserAgent: "pergola-items/" + c.version, Kubeconfig: value("kubeconfig"), Context: value("context"),
+			Namespace: value("namespace"),
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 		defer cancel()
-		cluster, err := flags.connect()
+		cluster, err := flags.Connect()
 		if err == nil {
-			err = cluster.List(ctx, list, client.InNamespace(cluster.namespace))
+			err = cluster.List(ctx, list, client.InNamespace(cluster.Namespace))
 		}
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp // a shell has no place for an error

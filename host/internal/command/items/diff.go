@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -18,23 +17,22 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/command/diffreport"
 	"github.com/pergola-deploy/pergola/host/internal/command/local"
 	"github.com/pergola-deploy/pergola/host/internal/command/settings"
-	"github.com/pergola-deploy/pergola/host/internal/move"
+	"github.com/pergola-deploy/pergola/host/internal/command/usercluster"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/target"
-	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 // comparison compares the result of a job with the current objects.
 type comparison struct {
-	cluster         clusterFlags
+	cluster         usercluster.Flags
 	local           local.Flags
 	file, pluginDir string
 	timeout         time.Duration
 }
 
 func newDiffCommand(version string) *cobra.Command {
-	d := &comparison{cluster: clusterFlags{version: version}, local: local.Flags{Version: version}}
+	d := &comparison{cluster: usercluster.Flags{UserAgent: "pergola-items/" + version}, local: local.Flags{Version: version}}
 	cmd := &cobra.Command{
 		Use:   "diff (ITEM | -f FILE)",
 		Short: "Show the changes of a job of a DeployItem on its target, without the job",
@@ -62,8 +60,8 @@ The exit code is 0 without changes, 1 with changes, and 2 after an error, or if 
 	flags := cmd.Flags()
 	output := cli.AddOutput(flags, cli.FormatYAML)
 	colour := cli.AddColour(flags)
-	d.cluster.addTo(flags)
-	d.cluster.addTargetsTo(flags)
+	d.cluster.AddTo(flags)
+	d.cluster.AddTargetsTo(flags)
 	d.local.AddTo(flags)
 	flags.StringVarP(&d.file, "filename", "f", "", "file with the DeployItem, in YAML or JSON; - for standard input")
 	flags.StringVar(&d.pluginDir, "plugin-dir", settings.PluginDir(),
@@ -110,7 +108,7 @@ func (d *comparison) run(cmd *cobra.Command, name string) (_ *diffreport.Report,
 			err = fmt.Errorf("%w: %w", cause, err)
 		}
 	}()
-	cluster, err := d.cluster.connect()
+	cluster, err := d.cluster.Connect()
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +116,7 @@ func (d *comparison) run(cmd *cobra.Command, name string) (_ *diffreport.Report,
 	if err != nil {
 		return nil, err
 	}
-	cluster.targetAccount = cmp.Or(cluster.targetAccount, configured.TargetServiceAccount)
+	cluster.TargetAccount = cmp.Or(cluster.TargetAccount, configured.TargetServiceAccount)
 	if _, missing := os.Stat(d.pluginDir); missing != nil && d.local.Attach == "" {
 		return nil, fmt.Errorf("find the plugins: %w; name the plugin directory of the host with --plugin-dir", missing)
 	}
@@ -129,59 +127,45 @@ func (d *comparison) run(cmd *cobra.Command, name string) (_ *diffreport.Report,
 	log := d.local.Log(cmd.ErrOrStderr())
 	options := d.local.Options(configured, log, d.pluginDir)
 	options.Installation = settings.Installation(target.NewInstallation(cluster), log)
-	return compare(ctx, cluster.resolver(), item, options)
+	return compare(ctx, cluster.Resolver(), item, options)
 }
 
 // compare compares by a call of the plugin for an item.
 func compare(
 	ctx context.Context, resolver *target.Resolver, item *v1alpha1.DeployItem, options plugin.Options,
 ) (_ *diffreport.Report, err error) {
-	call, err := callFor(ctx, resolver, item)
-	if err != nil {
-		return nil, err
-	}
 	plugins, err := local.Start(ctx, options)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, plugins.Close()) }()
-	p, err := comparingPlugin(plugins.Set, item.Spec.Type)
+	changes, err := plugins.Diff(ctx, resolver, item)
 	if err != nil {
 		return nil, err
 	}
-	if err := call.ReadNamed(ctx, p.Info().Capabilities, resolver); err != nil {
-		return nil, err
-	}
-	found, err := p.Diff(ctx, *call)
-	if err != nil {
-		return nil, fmt.Errorf("call the plugin %q: %w", p.Name(), err)
-	}
-	for _, reason := range found.Errors {
-		err = errors.Join(err, fmt.Errorf("plugin %q: %s", p.Name(), text.Printable(local.ErrorText(reason))))
-	}
-	return diffreport.New(item, found.Changes), err
+	return diffreport.New(item, changes), nil
 }
 
 // item returns the item of the cluster, or the item of the file as applied to the cluster.
 func (d *comparison) item(
-	ctx context.Context, cluster *userCluster, name string, stdin io.Reader,
+	ctx context.Context, cluster *usercluster.Cluster, name string, stdin io.Reader,
 ) (*v1alpha1.DeployItem, error) {
 	if d.file == "" {
-		return cluster.stayingItem(ctx, name)
+		return cluster.StayingItem(ctx, name)
 	}
 	item, err := local.ReadItem(d.file, stdin)
 	if err != nil {
 		return nil, err
 	}
-	if d.cluster.namespace != "" && item.Namespace != "" && item.Namespace != d.cluster.namespace {
+	if d.cluster.Namespace != "" && item.Namespace != "" && item.Namespace != d.cluster.Namespace {
 		return nil, fmt.Errorf("the DeployItem of the file is in the namespace %q, but -n says %q",
-			item.Namespace, d.cluster.namespace)
+			item.Namespace, d.cluster.Namespace)
 	}
-	cluster.namespace = cmp.Or(item.Namespace, cluster.namespace)
-	existing, err := cluster.stayingItem(ctx, item.Name)
-	if none := (*noItemError)(nil); errors.As(err, &none) {
+	cluster.Namespace = cmp.Or(item.Namespace, cluster.Namespace)
+	existing, err := cluster.StayingItem(ctx, item.Name)
+	if none := (*usercluster.NoItemError)(nil); errors.As(err, &none) {
 		item.Status = v1alpha1.DeployItemStatus{}
-		local.Complete(item, cluster.namespace)
+		local.Complete(item, cluster.Namespace)
 		return item, nil
 	}
 	if err != nil {
@@ -191,45 +175,4 @@ func (d *comparison) item(
 	existing.Labels = labels.Merge(existing.Labels, item.Labels)
 	existing.Annotations = labels.Merge(existing.Annotations, item.Annotations)
 	return existing, nil
-}
-
-// callFor resolves the data for a call of any plugin.
-func callFor(ctx context.Context, resolver *target.Resolver, item *v1alpha1.DeployItem) (*plugin.Call, error) {
-	resolved, targetErr := resolver.Target(ctx, item)
-	itemContext, contextErr := resolver.Context(ctx, item)
-	if err := errors.Join(targetErr, contextErr); err != nil {
-		return nil, err
-	}
-	item = move.Own(item).DeepCopy()
-	item.Status.JobID = uuid.NewString() // of a future job
-	return &plugin.Call{DeployItem: item, Target: resolved, Context: itemContext}, nil
-}
-
-// comparingPlugin returns the plugin for a type. It must have the capability diff.
-func comparingPlugin(plugins *plugin.Set, itemType v1alpha1.DeployItemType) (*plugin.Plugin, error) {
-	if p := plugins.For(itemType); p != nil {
-		if info := p.Info(); !info.Capabilities.Diff {
-			return nil, fmt.Errorf("the plugin %q %s serves the type %q, but cannot compare: "+
-				"it lacks the capability diff", info.Name, info.Version, itemType)
-		}
-		return p, nil
-	}
-	errs := []error{fmt.Errorf("no plugin serves the type %q; "+
-		"name the plugins of the host with --plugin-dir or --attach", itemType)}
-	for _, s := range plugins.Status() {
-		if s.Problem != nil {
-			errs = append(errs, fmt.Errorf("plugin %s: %w", s.File, s.Problem))
-		}
-	}
-	return nil, errors.Join(errs...)
-}
-
-// stayingItem reads an item. A deleted item is an error.
-func (c *userCluster) stayingItem(ctx context.Context, name string) (*v1alpha1.DeployItem, error) {
-	item, err := c.deployItem(ctx, name)
-	if err == nil && item.DeletionTimestamp != nil {
-		return nil, fmt.Errorf("the DeployItem %q is being deleted, with its objects; "+
-			"no job will change anything else", c.namespace+"/"+name)
-	}
-	return item, err
 }

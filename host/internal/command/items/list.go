@@ -16,13 +16,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
+	"github.com/pergola-deploy/pergola/host/internal/command/usercluster"
 	"github.com/pergola-deploy/pergola/host/internal/inspect"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 // listing is the list of items for a command line.
 type listing struct {
-	cluster       clusterFlags
+	cluster       usercluster.Flags
 	allNamespaces bool
 	selector      string
 	types, phases []string
@@ -31,7 +32,7 @@ type listing struct {
 }
 
 func newListCommand(version string) *cobra.Command {
-	l := &listing{cluster: clusterFlags{version: version}}
+	l := &listing{cluster: usercluster.Flags{UserAgent: "pergola-items/" + version}}
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
@@ -47,7 +48,7 @@ is the reason for the wait of a job, or the last error of a failed job; "-o wide
 	}
 	flags := cmd.Flags()
 	output := cli.AddOutput(flags, cli.FormatWide, cli.FormatYAML, cli.FormatName)
-	l.cluster.addTo(flags)
+	l.cluster.AddTo(flags)
 	flags.BoolVarP(&l.allNamespaces, "all-namespaces", "A", false, "list the DeployItems of all namespaces")
 	flags.StringVarP(&l.selector, "selector", "l", "", "list DeployItems with these labels, such as app=shop,tier!=test")
 	flags.StringSliceVar(&l.types, "type", nil,
@@ -62,7 +63,7 @@ is the reason for the wait of a job, or the last error of a failed job; "-o wide
 }
 
 func (l *listing) run(ctx context.Context, printer *itemPrinter) error {
-	cluster, err := l.cluster.connect()
+	cluster, err := l.cluster.Connect()
 	if err != nil {
 		return err
 	}
@@ -72,10 +73,10 @@ func (l *listing) run(ctx context.Context, printer *itemPrinter) error {
 	}
 	options := []client.ListOption{client.MatchingLabelsSelector{Selector: selector}}
 	if !l.allNamespaces {
-		options = append(options, client.InNamespace(cluster.namespace))
+		options = append(options, client.InNamespace(cluster.Namespace))
 	}
 	listed := map[client.ObjectKey]bool{}
-	err = cluster.follow(ctx, options, func(items []v1alpha1.DeployItem, event watch.EventType) (bool, error) {
+	err = cluster.Follow(ctx, options, func(items []v1alpha1.DeployItem, event watch.EventType) (bool, error) {
 		items = slices.DeleteFunc(items, func(item v1alpha1.DeployItem) bool {
 			key := client.ObjectKeyFromObject(&item)
 			before := listed[key]
@@ -90,12 +91,12 @@ func (l *listing) run(ctx context.Context, printer *itemPrinter) error {
 		if err == nil && event == "" {
 			namespaces := []string{}
 			if !l.allNamespaces {
-				namespaces = append(namespaces, cluster.namespace)
+				namespaces = append(namespaces, cluster.Namespace)
 			}
 			for i := range items {
 				namespaces = append(namespaces, items[i].Namespace)
 			}
-			if hosts := cluster.findHosts(ctx); hosts != nil {
+			if hosts := cluster.FindHosts(ctx); hosts != nil {
 				err = cli.PrintText(l.stderr, hosts.Unserved(namespaces))
 			}
 		}

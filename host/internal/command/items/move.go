@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
+	"github.com/pergola-deploy/pergola/host/internal/command/usercluster"
 	"github.com/pergola-deploy/pergola/host/internal/move"
 )
 
@@ -50,7 +51,7 @@ The request is spec.target and the annotations ` + move.FromAnnotation + ` and `
 			return err
 		}
 		for _, key := range keys {
-			moved, err := w.move(cmd.Context(), key.Name, r)
+			moved, err := requestMove(cmd.Context(), w.Cluster, key.Name, r)
 			if err != nil {
 				return fmt.Errorf("move DeployItem %q: %w", key, err)
 			}
@@ -64,10 +65,10 @@ The request is spec.target and the annotations ` + move.FromAnnotation + ` and `
 	return cmd
 }
 
-// move requests the move of an item, and returns it with both names.
-func (c *userCluster) move(ctx context.Context, name string, r move.Request) (complete move.Request, err error) {
+// requestMove requests the move of an item, and returns it with both names.
+func requestMove(ctx context.Context, c *usercluster.Cluster, name string, r move.Request) (complete move.Request, err error) {
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		item, err := c.deployItem(ctx, name)
+		item, err := c.DeployItem(ctx, name)
 		if err != nil {
 			return err
 		}

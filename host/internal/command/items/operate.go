@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
+	"github.com/pergola-deploy/pergola/host/internal/command/usercluster"
 	"github.com/pergola-deploy/pergola/host/internal/inspect"
 	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -74,7 +75,7 @@ is 1 also for a failed job, and 3 after the timeout.`
 		if err == nil && wait && len(w.items) > 0 {
 			err = w.wait(cmd.Context())
 		}
-		return joinRefusals(refusals, withCode(err))
+		return joinRefusals(refusals, usercluster.WithCode(err))
 	}
 	return cmd
 }
@@ -125,10 +126,10 @@ func (w *waiter) ask(
 	ctx context.Context, name, operation string,
 ) (item *v1alpha1.DeployItem, refusal string, err error) {
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		if item, err = w.deployItem(ctx, name); err != nil {
+		if item, err = w.DeployItem(ctx, name); err != nil {
 			return err
 		}
-		execution, err := w.busyExecution(ctx, item)
+		execution, err := busyExecution(ctx, w.Cluster, item)
 		if err != nil {
 			_ = cli.PrintText(w.stderr, "warning: "+text.Printable(err.Error())+"\n") // the request is made nevertheless
 		}
@@ -144,7 +145,7 @@ func (w *waiter) ask(
 }
 
 // busyExecution returns the name of the Execution of an item if it is at work; "" for none.
-func (c *userCluster) busyExecution(ctx context.Context, item *v1alpha1.DeployItem) (string, error) {
+func busyExecution(ctx context.Context, c *usercluster.Cluster, item *v1alpha1.DeployItem) (string, error) {
 	for _, owner := range item.OwnerReferences {
 		kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
 		if kind.Group != v1alpha1.GroupName || kind.Kind != "Execution" {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
+	"github.com/pergola-deploy/pergola/host/internal/command/usercluster"
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/move"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -157,7 +158,7 @@ func TestItemsTriggerBesideLandscaper(t *testing.T) {
 		}}
 		cluster := fake.NewClientBuilder().WithScheme(scheme).WithObjects(item, execution).Build()
 		var out bytes.Buffer
-		w := &waiter{userCluster: &userCluster{WithWatch: cluster}, stdout: &out, stderr: &out}
+		w := &waiter{Cluster: &usercluster.Cluster{WithWatch: cluster}, stdout: &out, stderr: &out}
 		refusals, err := w.askAll(t.Context(), []client.ObjectKey{{Name: "web"}}, v1alpha1.OperationReconcile)
 		told := out.String() + fmt.Sprint(refusals)
 		if err != nil || !strings.Contains(told, want) || (len(refusals) > 0) != (out.Len() == 0) {

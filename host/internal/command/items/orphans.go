@@ -14,12 +14,13 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
 	"github.com/pergola-deploy/pergola/host/internal/command/terminal"
+	"github.com/pergola-deploy/pergola/host/internal/command/usercluster"
 	"github.com/pergola-deploy/pergola/host/internal/orphan"
 	"github.com/pergola-deploy/pergola/host/internal/text"
 )
 
 func newOrphansCommand(version string) *cobra.Command {
-	cluster := &clusterFlags{version: version}
+	cluster := &usercluster.Flags{UserAgent: "pergola-items/" + version}
 	var targets, installations []string
 	cmd := &cobra.Command{
 		Use:   "orphans",
@@ -42,7 +43,7 @@ The exit code is 0 if there are none, 1 if there are some, and 2 if a type could
 	}
 	flags := cmd.Flags()
 	output := cli.AddOutput(flags, cli.FormatYAML)
-	cluster.addClusterTo(flags)
+	cluster.AddClusterTo(flags)
 	flags.StringArrayVar(&targets, "target", nil, "kubeconfig of a target cluster, with its current context; "+
 		"may be given several times (default: the cluster with the DeployItems)")
 	flags.StringArrayVar(&installations, "installation", nil, "also list objects with the mark of this control plane: "+
@@ -62,13 +63,13 @@ The exit code is 0 if there are none, 1 if there are some, and 2 if a type could
 }
 
 func findOrphans(
-	ctx context.Context, cluster *clusterFlags, targets, installations []string,
+	ctx context.Context, cluster *usercluster.Flags, targets, installations []string,
 ) (*orphan.Report, error) {
-	c, err := cluster.connect()
+	c, err := cluster.Connect()
 	if err != nil {
 		return nil, err
 	}
-	control := orphan.Cluster{Name: "the cluster with the DeployItems", Config: c.config}
+	control := orphan.Cluster{Name: "the cluster with the DeployItems", Config: c.Config}
 	at := []orphan.Cluster{control}
 	if len(targets) > 0 {
 		at = nil
@@ -78,7 +79,7 @@ func findOrphans(
 		if err != nil {
 			return nil, fmt.Errorf("--target %s: %w", file, err)
 		}
-		config.QPS, config.UserAgent, config.WarningHandler = -1, c.config.UserAgent, rest.NoWarnings{}
+		config.QPS, config.UserAgent, config.WarningHandler = -1, c.Config.UserAgent, rest.NoWarnings{}
 		at = append(at, orphan.Cluster{Name: file, Config: config})
 	}
 	return orphan.Find(ctx, control, at, installations)

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
+	"github.com/pergola-deploy/pergola/host/internal/command/usercluster"
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 )
 
@@ -46,7 +47,7 @@ func newPausingCommand(version string, pause bool, cmd *cobra.Command) *cobra.Co
 			return err
 		}
 		for _, key := range keys {
-			if err := w.setPaused(cmd.Context(), key.Name, pause); err != nil {
+			if err := setPaused(cmd.Context(), w.Cluster, key.Name, pause); err != nil {
 				return fmt.Errorf("%s DeployItem %q: %w", cmd.Name(), key, err)
 			}
 			if err := cli.PrintText(w.stdout, w.nameOf(key)+": "+cmd.Name()+"d\n"); err != nil {
@@ -59,9 +60,9 @@ func newPausingCommand(version string, pause bool, cmd *cobra.Command) *cobra.Co
 }
 
 // setPaused sets the annotation of a pause, or removes it.
-func (c *userCluster) setPaused(ctx context.Context, name string, pause bool) error {
+func setPaused(ctx context.Context, c *usercluster.Cluster, name string, pause bool) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		item, err := c.deployItem(ctx, name)
+		item, err := c.DeployItem(ctx, name)
 		if err != nil || contract.IsPaused(item) == pause {
 			return err
 		}

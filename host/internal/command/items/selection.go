@@ -11,12 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pergola-deploy/pergola/host/internal/command/usercluster"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 // selection selects items by names or labels, or all items.
 type selection struct {
-	clusterFlags
+	usercluster.Flags
 
 	selector           string
 	all, allNamespaces bool
@@ -24,7 +25,7 @@ type selection struct {
 }
 
 func newSelection(version string) *selection {
-	return &selection{clusterFlags: clusterFlags{version: version}}
+	return &selection{Flags: usercluster.Flags{UserAgent: "pergola-items/" + version}}
 }
 
 // addTo adds the flags of a command that can wait.
@@ -34,7 +35,7 @@ func (s *selection) addTo(flags *pflag.FlagSet) {
 }
 
 func (s *selection) addItemsTo(flags *pflag.FlagSet) {
-	s.clusterFlags.addTo(flags)
+	s.Flags.AddTo(flags)
 	flags.StringVarP(&s.selector, "selector", "l", "",
 		"DeployItems with these labels instead of names, such as app=shop,tier!=test")
 }
@@ -67,12 +68,12 @@ func (s *selection) find(
 	cmd *cobra.Command, args []string, allowNone bool,
 ) (w *waiter, keys []client.ObjectKey, err error) {
 	w = &waiter{stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(), timeout: s.timeout, allNamespaces: s.allNamespaces}
-	if w.userCluster, err = s.connect(); err != nil {
+	if w.Cluster, err = s.Connect(); err != nil {
 		return w, nil, err
 	}
 	if len(args) > 0 {
 		for _, name := range slices.Compact(slices.Sorted(slices.Values(args))) {
-			keys = append(keys, client.ObjectKey{Namespace: w.namespace, Name: name})
+			keys = append(keys, client.ObjectKey{Namespace: w.Namespace, Name: name})
 		}
 		return w, keys, nil
 	}

@@ -11,12 +11,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
+	"github.com/pergola-deploy/pergola/host/internal/command/usercluster"
 	"github.com/pergola-deploy/pergola/host/internal/inspect"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 func newShowCommand(version string) *cobra.Command {
-	flags := &clusterFlags{version: version}
+	flags := &usercluster.Flags{UserAgent: "pergola-items/" + version}
 	cmd := &cobra.Command{
 		Use:     "show ITEM",
 		Aliases: []string{"describe"},
@@ -31,25 +32,25 @@ serviceaccounts/token if it has a ServiceAccount.`,
 		Args: cli.Arguments(1),
 	}
 	output := cli.AddOutput(cmd.Flags(), cli.FormatYAML)
-	flags.addTo(cmd.Flags())
-	flags.addTargetsTo(cmd.Flags())
+	flags.AddTo(cmd.Flags())
+	flags.AddTargetsTo(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		cluster, item, err := flags.read(cmd.Context(), args[0])
+		cluster, item, err := flags.Read(cmd.Context(), args[0])
 		if err != nil {
 			return err
 		}
 		if out := cmd.OutOrStdout(); output.Value != cli.FormatText {
 			return newItemPrinter(out, output.Value, false).print([]v1alpha1.DeployItem{*item}, false)
 		}
-		return cli.PrintText(cmd.OutOrStdout(), inspect.Describe(cluster.evidenceOf(cmd.Context(), item)))
+		return cli.PrintText(cmd.OutOrStdout(), inspect.Describe(evidenceOf(cmd.Context(), cluster, item)))
 	}
 	return cmd
 }
 
 // evidenceOf reads the details of an item.
-func (c *userCluster) evidenceOf(ctx context.Context, item *v1alpha1.DeployItem) inspect.Evidence {
+func evidenceOf(ctx context.Context, c *usercluster.Cluster, item *v1alpha1.DeployItem) inspect.Evidence {
 	e := inspect.Evidence{Item: item}
-	_, e.TargetErr = c.resolver().Target(ctx, item)
+	_, e.TargetErr = c.Resolver().Target(ctx, item)
 	locks, events := &v1alpha1.SyncObjectList{}, &eventsv1.EventList{}
 	there, regarding := client.InNamespace(item.Namespace), client.MatchingFields{"regarding.uid": string(item.UID)}
 	if err := c.List(ctx, locks, there); err != nil {
@@ -58,6 +59,6 @@ func (c *userCluster) evidenceOf(ctx context.Context, item *v1alpha1.DeployItem)
 	if err := c.List(ctx, events, there, regarding); err != nil {
 		e.Unread = errors.Join(e.Unread, fmt.Errorf("list events: %w", err))
 	}
-	e.Locks, e.Events, e.Hosts, e.Now = locks.Items, events.Items, c.findHosts(ctx), time.Now()
+	e.Locks, e.Events, e.Hosts, e.Now = locks.Items, events.Items, c.FindHosts(ctx), time.Now()
 	return e
 }

@@ -13,13 +13,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
+	"github.com/pergola-deploy/pergola/host/internal/command/usercluster"
 	"github.com/pergola-deploy/pergola/host/internal/inspect"
 	"github.com/pergola-deploy/pergola/host/internal/move"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 func newTreeCommand(version string) *cobra.Command {
-	cluster := &clusterFlags{version: version}
+	cluster := &usercluster.Flags{UserAgent: "pergola-items/" + version}
 	cmd := &cobra.Command{
 		Use:   "tree ITEM",
 		Short: "Show the objects of a DeployItem and their status",
@@ -38,17 +39,17 @@ work. Unreadable objects are Unknown, with the reason. Of Secrets only the metad
 	flags := cmd.Flags()
 	output := cli.AddOutput(flags, cli.FormatYAML)
 	colour := cli.AddColour(flags)
-	cluster.addTo(flags)
-	cluster.addTargetsTo(flags)
+	cluster.AddTo(flags)
+	cluster.AddTargetsTo(flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx, out := cmd.Context(), cmd.OutOrStdout()
-		c, item, err := cluster.read(ctx, args[0])
+		c, item, err := cluster.Read(ctx, args[0])
 		if err != nil {
 			return err
 		}
 		root := inspect.Tree(ctx, item, c, func() (client.Reader, error) {
-			target, err := c.targetOf(ctx, item)
-			return target, withRights(err)
+			target, err := targetOf(ctx, c, item)
+			return target, usercluster.WithRights(err)
 		})
 		return cli.Print(out, output.Value, root, func(bool) string { return root.Text(cli.PaletteFor(colour.Value, out)) })
 	}
@@ -56,8 +57,8 @@ work. Unreadable objects are Unknown, with the reason. Of Secrets only the metad
 }
 
 // targetOf returns a reader for the Target of an item.
-func (c *userCluster) targetOf(ctx context.Context, item *v1alpha1.DeployItem) (client.Reader, error) {
-	target, err := c.resolver().Target(ctx, move.View(item, move.Of(item)))
+func targetOf(ctx context.Context, c *usercluster.Cluster, item *v1alpha1.DeployItem) (client.Reader, error) {
+	target, err := c.Resolver().Target(ctx, move.View(item, move.Of(item)))
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +78,7 @@ func (c *userCluster) targetOf(ctx context.Context, item *v1alpha1.DeployItem) (
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig of the Target %q: %w", name, err)
 	}
-	config.QPS, config.UserAgent, config.WarningHandler = -1, c.config.UserAgent, rest.NoWarnings{}
+	config.QPS, config.UserAgent, config.WarningHandler = -1, c.Config.UserAgent, rest.NoWarnings{}
 	reader, err := client.New(config, client.Options{Scheme: runtime.NewScheme()})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the Target %q: %w", name, err)

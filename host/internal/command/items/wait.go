@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
+	"github.com/pergola-deploy/pergola/host/internal/command/usercluster"
 	"github.com/pergola-deploy/pergola/host/internal/hostlease"
 	"github.com/pergola-deploy/pergola/host/internal/inspect"
 	"github.com/pergola-deploy/pergola/host/internal/text"
@@ -65,7 +66,7 @@ after the timeout.`,
 
 // waiter waits until each item has reached its goal or failed.
 type waiter struct {
-	*userCluster
+	*usercluster.Cluster
 
 	stdout, stderr io.Writer
 	// timeout is 0 for none.
@@ -82,7 +83,7 @@ func (w *waiter) where() []client.ListOption {
 	if w.allNamespaces {
 		return nil
 	}
-	return []client.ListOption{client.InNamespace(w.namespace)}
+	return []client.ListOption{client.InNamespace(w.Namespace)}
 }
 
 // place names the namespaces of the items in a text.
@@ -90,7 +91,7 @@ func (w *waiter) place() string {
 	if w.allNamespaces {
 		return "any namespace"
 	}
-	return fmt.Sprintf("the namespace %q", w.namespace)
+	return fmt.Sprintf("the namespace %q", w.Namespace)
 }
 
 // nameOf returns the name of an item in the output.
@@ -119,11 +120,11 @@ func (w *waiter) wait(ctx context.Context) error {
 	ctx, cancel := watchtools.ContextWithOptionalTimeout(ctx, w.timeout)
 	defer cancel()
 	options := w.where()
-	w.hosts = w.findHosts(ctx)
+	w.hosts = w.FindHosts(ctx)
 	if len(w.items) == 1 {
 		options = append(options, client.MatchingFields{"metadata.name": w.items[0].key.Name})
 	}
-	err := w.follow(ctx, options, func(items []v1alpha1.DeployItem, event watch.EventType) (bool, error) {
+	err := w.Follow(ctx, options, func(items []v1alpha1.DeployItem, event watch.EventType) (bool, error) {
 		told := make(map[client.ObjectKey]*v1alpha1.DeployItem, len(items))
 		for i := range items {
 			told[client.ObjectKeyFromObject(&items[i])] = &items[i]
@@ -144,7 +145,7 @@ func (w *waiter) wait(ctx context.Context) error {
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hostsTimeout)
 		defer cancel()
-		w.hosts = w.findHosts(ctx)
+		w.hosts = w.FindHosts(ctx)
 	}
 	return w.conclude()
 }

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pergola-deploy/pergola/host/internal/command/usercluster"
 	"github.com/pergola-deploy/pergola/host/internal/hostlease"
 	"github.com/pergola-deploy/pergola/host/internal/inspect"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -89,7 +90,7 @@ func TestWaitWithoutHost(t *testing.T) {
 	var out bytes.Buffer
 	item := &v1alpha1.DeployItem{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "uid", Generation: 1}}
 	a := &awaited{key: client.ObjectKey{Name: "web"}, goal: inspect.Succeeded}
-	w := &waiter{userCluster: &userCluster{}, stderr: &out, items: []*awaited{a}, hosts: &hostlease.Hosts{}}
+	w := &waiter{Cluster: &usercluster.Cluster{}, stderr: &out, items: []*awaited{a}, hosts: &hostlease.Hosts{}}
 	w.see(a, item)
 	item = item.DeepCopy()
 	setJob("job-1")(item)

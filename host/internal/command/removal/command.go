@@ -13,20 +13,17 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
+	"github.com/pergola-deploy/pergola/host/internal/command/usercluster"
 	"github.com/pergola-deploy/pergola/host/internal/hostlease"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 // NewCommand returns the command "remove" of a version of the program.
 func NewCommand(version string) *cobra.Command {
-	var kubeconfig string
+	cluster := &usercluster.Flags{UserAgent: "pergola-remove/" + version}
 	var namespaces []string
 	var with bool
 	r := &remover{pause: 2 * time.Second}
@@ -47,11 +44,12 @@ The rest is printed on standard error whenever it changes. The exit code is 0 if
   pergola remove --leave-deployed --timeout 5m
   pergola remove --with-deployed --namespaces shop,tools`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if r.Client, err = connect(kubeconfig, version); err != nil {
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			connected, err := cluster.Connect()
+			if err != nil {
 				return cli.Failing(cli.WithAdvice(err))
 			}
-			r.namespaces, r.progress = namespaces, cmd.ErrOrStderr()
+			r.Client, r.namespaces, r.progress = connected, namespaces, cmd.ErrOrStderr()
 			if err := r.run(cmd.Context()); err != nil {
 				return cli.Failing(cli.WithAdvice(err))
 			}
@@ -65,27 +63,8 @@ The rest is printed on standard error whenever it changes. The exit code is 0 if
 	cmd.MarkFlagsMutuallyExclusive("with-deployed", "leave-deployed")
 	flags.StringSliceVar(&namespaces, "namespaces", []string{""}, "only DeployItems of these namespaces (default: of all)")
 	flags.DurationVar(&r.timeout, "timeout", 10*time.Minute, "maximum time to wait; 0 for no limit")
-	flags.StringVar(&kubeconfig, "kubeconfig", "",
-		"kubeconfig of the cluster with the DeployItems (default: $KUBECONFIG, or ~/.kube/config)")
+	cluster.AddClusterTo(flags)
 	return cmd
-}
-
-func connect(kubeconfig, version string) (client.Client, error) {
-	cluster, err := cli.FindCluster(cli.KubeconfigLoader(kubeconfig, nil))
-	if err != nil {
-		return nil, err
-	}
-	cluster.UserAgent, cluster.QPS = "pergola-remove/"+version, -1
-	cluster.WarningHandler = rest.NoWarnings{}
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
-		return nil, fmt.Errorf("register API types: %w", err)
-	}
-	c, err := client.New(cluster, client.Options{Scheme: scheme})
-	if err != nil {
-		return nil, fmt.Errorf("connect to the cluster: %w", err)
-	}
-	return c, nil
 }
 
 // run deletes the items and waits until nothing is left. After the timeout the error names the rest, with the exit code

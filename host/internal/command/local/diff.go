@@ -1,0 +1,73 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/pergola-deploy/pergola/host/internal/move"
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/target"
+	"github.com/pergola-deploy/pergola/host/internal/text"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// Diff returns the changes of a job of an item, by a call of its plugin. The item's Target and Context come from the
+// resolver.
+func (p *Plugins) Diff(
+	ctx context.Context, resolver *target.Resolver, item *v1alpha1.DeployItem,
+) ([]sdk.Change, error) {
+	call, err := callFor(ctx, resolver, item)
+	if err != nil {
+		return nil, err
+	}
+	comparing, err := p.comparing(item.Spec.Type)
+	if err != nil {
+		return nil, err
+	}
+	if err := call.ReadNamed(ctx, comparing.Info().Capabilities, resolver); err != nil {
+		return nil, err
+	}
+	found, err := comparing.Diff(ctx, *call)
+	if err != nil {
+		return nil, fmt.Errorf("call the plugin %q: %w", comparing.Name(), err)
+	}
+	for _, reason := range found.Errors {
+		err = errors.Join(err, fmt.Errorf("plugin %q: %s", comparing.Name(), text.Printable(ErrorText(reason))))
+	}
+	return found.Changes, err
+}
+
+// callFor resolves the data for a call of any plugin.
+func callFor(ctx context.Context, resolver *target.Resolver, item *v1alpha1.DeployItem) (*plugin.Call, error) {
+	resolved, targetErr := resolver.Target(ctx, item)
+	itemContext, contextErr := resolver.Context(ctx, item)
+	if err := errors.Join(targetErr, contextErr); err != nil {
+		return nil, err
+	}
+	item = move.Own(item).DeepCopy()
+	item.Status.JobID = uuid.NewString() // of a future job
+	return &plugin.Call{DeployItem: item, Target: resolved, Context: itemContext}, nil
+}
+
+// comparing returns the plugin for a type. It must have the capability diff.
+func (p *Plugins) comparing(itemType v1alpha1.DeployItemType) (*plugin.Plugin, error) {
+	if found := p.Set.For(itemType); found != nil {
+		if info := found.Info(); !info.Capabilities.Diff {
+			return nil, fmt.Errorf("the plugin %q %s serves the type %q, but cannot compare: "+
+				"it lacks the capability diff", info.Name, info.Version, itemType)
+		}
+		return found, nil
+	}
+	errs := []error{fmt.Errorf("no plugin serves the type %q; "+
+		"name the plugins of the host with --plugin-dir or --attach", itemType)}
+	for _, s := range p.Set.Status() {
+		if s.Problem != nil {
+			errs = append(errs, fmt.Errorf("plugin %s: %w", s.File, s.Problem))
+		}
+	}
+	return nil, errors.Join(errs...)
+}
