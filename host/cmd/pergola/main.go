@@ -15,6 +15,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
 	"github.com/pergola-deploy/pergola/host/internal/command/host"
 	"github.com/pergola-deploy/pergola/host/internal/command/items"
+	"github.com/pergola-deploy/pergola/host/internal/command/migrate"
 	"github.com/pergola-deploy/pergola/host/internal/command/plugins"
 	"github.com/pergola-deploy/pergola/host/internal/command/removal"
 )
@@ -40,7 +41,7 @@ func displayName(program string) string {
 func newCommand(displayName string) *cobra.Command {
 	return cli.NewRoot(displayName, version, host.NewCommand(version), plugins.NewCommand(version),
 		items.NewCommand(version), host.NewCRDsCommand(version), host.NewCleanupCommand(version),
-		removal.NewCommand(version), host.NewConfigCommand(version), newVersionCommand())
+		removal.NewCommand(version), migrate.NewCommand(version), host.NewConfigCommand(version), newVersionCommand())
 }
 
 // newVersionCommand returns the command "version", an alias of --version.

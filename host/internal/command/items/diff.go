@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
 	"github.com/pergola-deploy/pergola/host/internal/command/diffreport"
 	"github.com/pergola-deploy/pergola/host/internal/command/local"
-	"github.com/pergola-deploy/pergola/host/internal/command/settings"
 	"github.com/pergola-deploy/pergola/host/internal/command/usercluster"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/target"
@@ -25,10 +23,10 @@ import (
 
 // comparison compares the result of a job with the current objects.
 type comparison struct {
-	cluster         usercluster.Flags
-	local           local.Flags
-	file, pluginDir string
-	timeout         time.Duration
+	cluster usercluster.Flags
+	local   local.Flags
+	file    string
+	timeout time.Duration
 }
 
 func newDiffCommand(version string) *cobra.Command {
@@ -64,8 +62,7 @@ The exit code is 0 without changes, 1 with changes, and 2 after an error, or if 
 	d.cluster.AddTargetsTo(flags)
 	d.local.AddTo(flags)
 	flags.StringVarP(&d.file, "filename", "f", "", "file with the DeployItem, in YAML or JSON; - for standard input")
-	flags.StringVar(&d.pluginDir, "plugin-dir", settings.PluginDir(),
-		"directory with the plugins of the host")
+	d.local.AddPluginDirTo(flags)
 	d.local.AddAttachTo(flags)
 	flags.DurationVar(&d.timeout, "timeout", 5*time.Minute, "maximum time to wait")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -112,21 +109,14 @@ func (d *comparison) run(cmd *cobra.Command, name string) (_ *diffreport.Report,
 	if err != nil {
 		return nil, err
 	}
-	configured, err := d.local.Settings()
+	options, err := d.local.HostOptions(cluster, cmd.ErrOrStderr())
 	if err != nil {
 		return nil, err
-	}
-	cluster.TargetAccount = cmp.Or(cluster.TargetAccount, configured.TargetServiceAccount)
-	if _, missing := os.Stat(d.pluginDir); missing != nil && d.local.Attach == "" {
-		return nil, fmt.Errorf("find the plugins: %w; name the plugin directory of the host with --plugin-dir", missing)
 	}
 	item, err := d.item(ctx, cluster, name, cmd.InOrStdin())
 	if err != nil {
 		return nil, err
 	}
-	log := d.local.Log(cmd.ErrOrStderr())
-	options := d.local.Options(configured, log, d.pluginDir)
-	options.Installation = settings.Installation(target.NewInstallation(cluster), log)
 	return compare(ctx, cluster.Resolver(), item, options)
 }
 

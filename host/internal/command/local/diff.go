@@ -15,8 +15,11 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
+// ErrCannotCompare is about a plugin without a comparison.
+var ErrCannotCompare = errors.New("cannot compare: it lacks the capability diff")
+
 // Diff returns the changes of a job of an item, by a call of its plugin. The item's Target and Context come from the
-// resolver.
+// resolver. The error is ErrCannotCompare for a plugin without the capability.
 func (p *Plugins) Diff(
 	ctx context.Context, resolver *target.Resolver, item *v1alpha1.DeployItem,
 ) ([]sdk.Change, error) {
@@ -57,8 +60,8 @@ func callFor(ctx context.Context, resolver *target.Resolver, item *v1alpha1.Depl
 func (p *Plugins) comparing(itemType v1alpha1.DeployItemType) (*plugin.Plugin, error) {
 	if found := p.Set.For(itemType); found != nil {
 		if info := found.Info(); !info.Capabilities.Diff {
-			return nil, fmt.Errorf("the plugin %q %s serves the type %q, but cannot compare: "+
-				"it lacks the capability diff", info.Name, info.Version, itemType)
+			return nil, fmt.Errorf("the plugin %q %s serves the type %q, but %w",
+				info.Name, info.Version, itemType, ErrCannotCompare)
 		}
 		return found, nil
 	}

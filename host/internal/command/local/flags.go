@@ -2,15 +2,19 @@
 package local
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 
 	"github.com/spf13/pflag"
 
 	"github.com/pergola-deploy/pergola/host/internal/command/settings"
+	"github.com/pergola-deploy/pergola/host/internal/command/usercluster"
 	"github.com/pergola-deploy/pergola/host/internal/config"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/target"
 )
 
 // Flags are the flags of commands with plugins of their own.
@@ -22,7 +26,7 @@ type Flags struct {
 	// Verbose prints the logs of the plugins.
 	Verbose bool
 
-	config string
+	config, pluginDir string
 }
 
 // AddTo adds the flags, without --attach.
@@ -30,6 +34,11 @@ func (f *Flags) AddTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.config, "config", "",
 		"HostConfiguration file, for verification, plugins and timeouts (default: built-in defaults)")
 	flags.BoolVarP(&f.Verbose, "verbose", "v", false, "print the logs of the plugins to standard error")
+}
+
+// AddPluginDirTo adds --plugin-dir for calls of the host's plugins, see HostOptions.
+func (f *Flags) AddPluginDirTo(flags *pflag.FlagSet) {
+	flags.StringVar(&f.pluginDir, "plugin-dir", settings.PluginDir(), "directory with the plugins of the host")
 }
 
 // AddAttachTo adds --attach.
@@ -87,4 +96,22 @@ func (f *Flags) Options(configured *config.HostConfiguration, log *slog.Logger, 
 		options.Dir = dir
 	}
 	return options
+}
+
+// HostOptions returns the options for the plugin directory, or for the attached plugin, as those of a host of the
+// cluster. The targetServiceAccount of a configuration counts unless the user has named one.
+func (f *Flags) HostOptions(cluster *usercluster.Cluster, stderr io.Writer) (plugin.Options, error) {
+	configured, err := f.Settings()
+	if err != nil {
+		return plugin.Options{}, err
+	}
+	cluster.TargetAccount = cmp.Or(cluster.TargetAccount, configured.TargetServiceAccount)
+	if _, missing := os.Stat(f.pluginDir); missing != nil && f.Attach == "" {
+		return plugin.Options{},
+			fmt.Errorf("find the plugins: %w; name the plugin directory of the host with --plugin-dir", missing)
+	}
+	log := f.Log(stderr)
+	options := f.Options(configured, log, f.pluginDir)
+	options.Installation = settings.Installation(target.NewInstallation(cluster), log)
+	return options, nil
 }
