@@ -33,7 +33,8 @@ func TestMigration(t *testing.T) {
 	released, releasedUID := landscapersHelmItem(t, namespace, "released")
 	unknown := landscapersManifestItem(t, namespace, "unknown", "one", "one")
 	edit(t, unknown, func() {
-		unknown.Spec.Config.Raw = []byte(manifestConfigWith(object{"manifestz": []any{}}, configMap(namespace, "unknown", "one")))
+		misspelt := object{"manifestz": []any{}}
+		unknown.Spec.Config.Raw = []byte(manifestConfigWith(misspelt, configMap(namespace, "unknown", "one")))
 	})
 	leftBy(t, withTarget(newItem(namespace, "component", string(helmv1alpha1.Type), string(marshal(t, object{
 		"apiVersion": helmv1alpha1.GroupVersion.String(), "kind": helmv1alpha1.ProviderConfigurationKind,

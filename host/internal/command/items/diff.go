@@ -30,7 +30,9 @@ type comparison struct {
 }
 
 func newDiffCommand(version string) *cobra.Command {
-	d := &comparison{cluster: usercluster.Flags{UserAgent: "pergola-items/" + version}, local: local.Flags{Version: version}}
+	d := &comparison{
+		cluster: usercluster.Flags{UserAgent: "pergola-items/" + version}, local: local.Flags{Version: version},
+	}
 	cmd := &cobra.Command{
 		Use:   "diff (ITEM | -f FILE)",
 		Short: "Show the changes of a job of a DeployItem on its target, without the job",

@@ -66,7 +66,9 @@ The request is spec.target and the annotations ` + move.FromAnnotation + ` and `
 }
 
 // requestMove requests the move of an item, and returns it with both names.
-func requestMove(ctx context.Context, c *usercluster.Cluster, name string, r move.Request) (complete move.Request, err error) {
+func requestMove(
+	ctx context.Context, c *usercluster.Cluster, name string, r move.Request,
+) (complete move.Request, err error) {
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		item, err := c.DeployItem(ctx, name)
 		if err != nil {

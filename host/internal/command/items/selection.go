@@ -35,7 +35,7 @@ func (s *selection) addTo(flags *pflag.FlagSet) {
 }
 
 func (s *selection) addItemsTo(flags *pflag.FlagSet) {
-	s.Flags.AddTo(flags)
+	s.AddTo(flags)
 	flags.StringVarP(&s.selector, "selector", "l", "",
 		"DeployItems with these labels instead of names, such as app=shop,tier!=test")
 }

@@ -20,7 +20,8 @@ func TestJudge(t *testing.T) {
 	state := func(metadata, data string) json.RawMessage {
 		return json.RawMessage(fmt.Sprintf(`{"kind":"ConfigMap","metadata":{"name":"a"%s},"data":%s}`, metadata, data))
 	}
-	const marks = `,"resourceVersion":"7","labels":{"pergola.dev/deployitem":"a.b"},"annotations":{"pergola.dev/installation":"c"}`
+	const marks = `,"resourceVersion":"7","labels":{"pergola.dev/deployitem":"a.b"},` +
+		`"annotations":{"pergola.dev/installation":"c"}`
 	update := func(before, after json.RawMessage) sdk.Change {
 		return sdk.Change{Object: "ConfigMap a", Action: sdk.ActionUpdate, Before: before, After: after}
 	}
@@ -46,7 +47,8 @@ func TestJudge(t *testing.T) {
 		{"nothing to write, but deleted", []sdk.Change{{Object: "ConfigMap a", Action: sdk.ActionDelete}}, nil, changes,
 			[]string{"delete ConfigMap a"}},
 		{"one fails", []sdk.Change{
-			{Object: "ConfigMap a", Action: sdk.ActionFail, Note: "forbidden"}, {Object: "ConfigMap b", Action: sdk.ActionCreate},
+			{Object: "ConfigMap a", Action: sdk.ActionFail, Note: "forbidden"},
+			{Object: "ConfigMap b", Action: sdk.ActionCreate},
 		}, nil, fails, []string{"fail ConfigMap a: forbidden", "create ConfigMap b"}},
 		{"error", nil, errors.Join(errors.New("one"), errors.New("two")), fails, []string{"one", "two"}},
 		{"no comparison", nil, fmt.Errorf("mock: %w", local.ErrCannotCompare), notCompared, nil},
