@@ -21,7 +21,10 @@ func pack(to string, date time.Time, files fstest.MapFS) error {
 	all := fstest.MapFS{}
 	for name, file := range files {
 		mode := fs.FileMode(0o644)
-		if isProgram(file) {
+		switch {
+		case file.Mode&fs.ModeSymlink != 0:
+			mode = fs.ModeSymlink | 0o777
+		case isProgram(file):
 			mode = 0o755
 		}
 		all[name] = &fstest.MapFile{Data: file.Data, Mode: mode, ModTime: date}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"debug/buildinfo"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -20,6 +21,9 @@ import (
 
 // hostImage is the image for the archives.
 const hostImage = "pergola"
+
+// completion is the program by which kubectl completes words of its plugin.
+const completion = "#!/bin/sh\nexec kubectl pergola __complete \"$@\"\n"
 
 // image is an image of the release: its name, its file, and its digest in all registries.
 type image struct{ Name, File, Digest string }
@@ -97,7 +101,7 @@ func (r *release) addPlatform(name string, index v1.ImageIndex, platform v1.Desc
 }
 
 // addArchive makes the archive of the host, its plugins, and the licenses of all of them, out of the files of its
-// image. They are in a directory of the archive's name.
+// image. They are in a directory of the archive's name, with the host also as a plugin of kubectl.
 func (r *release) addArchive(platform string, files fstest.MapFS) error {
 	dir := "pergola-" + r.options.version + "-" + strings.ReplaceAll(platform, "/", "-")
 	chosen := fstest.MapFS{}
@@ -107,6 +111,8 @@ func (r *release) addArchive(platform string, files fstest.MapFS) error {
 			chosen[dir+"/"+name] = file
 		}
 	}
+	chosen[dir+"/kubectl-pergola"] = &fstest.MapFile{Mode: fs.ModeSymlink | 0o777, Data: []byte("pergola")}
+	chosen[dir+"/kubectl_complete-pergola"] = &fstest.MapFile{Mode: 0o755, Data: []byte(completion)}
 	r.platforms, r.archives = append(r.platforms, platform), append(r.archives, dir+".tar.gz")
 	return pack(r.path(dir+".tar.gz"), r.options.date(), chosen)
 }

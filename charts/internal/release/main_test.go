@@ -121,10 +121,15 @@ func checkArchive(t *testing.T, path string) {
 			t.Fatal(err)
 		}
 		got[header.Name] = fmt.Sprintf("%04o", header.Mode)
+		if header.Linkname != "" {
+			got[header.Name] = "to " + header.Linkname
+		}
 	}
 	const dir = "pergola-v1.2.3-linux-arm64/"
 	want := map[string]string{
-		dir: "0755", dir + "pergola": "0755", dir + "plugins/": "0755", dir + "plugins/mock": "0755",
+		dir: "0755", dir + "pergola": "0755",
+		dir + "kubectl-pergola": "to pergola", dir + "kubectl_complete-pergola": "0755",
+		dir + "plugins/": "0755", dir + "plugins/mock": "0755",
 		dir + "licenses/": "0755", dir + "licenses/LICENSE": "0644",
 		dir + "licenses/a.b/": "0755", dir + "licenses/a.b/c@v1/": "0755", dir + "licenses/a.b/c@v1/COPYING": "0644",
 	}
