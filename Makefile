@@ -25,6 +25,9 @@ RAPID_CHECKS ?= 20
 BENCH ?=
 SOAK ?= 10m
 SOAK_FLAGS ?=
+# $(call APT,PACKAGES) installs packages where this user may. What apt prints matters only if it fails.
+APT = [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && { said=$$({ apt-get update -qq && \
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(1); } 2>&1) || { echo "$$said" >&2; false; }; }
 
 ##@ Use
 
@@ -134,15 +137,13 @@ test-plugins:
 
 .PHONY: c-compiler
 c-compiler:
-	@command -v gcc >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
-		apt-get update -qq && apt-get install -y -qq gcc libc6-dev; } || \
+	@command -v gcc >/dev/null || { $(call APT,gcc libc6-dev); } || \
 		{ echo "Go's race detector needs a C compiler: install gcc (apt-get install gcc libc6-dev) and try again"; exit 1; }
 
 .PHONY: python-grpc
 python-grpc:
-	@/usr/bin/python3 -I -c 'import grpc, google.protobuf' 2>/dev/null && command -v openssl >/dev/null || { \
-		[ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
-		apt-get update -qq && apt-get install -y -qq python3-grpcio openssl; } || \
+	@/usr/bin/python3 -I -c 'import grpc, google.protobuf' 2>/dev/null && command -v openssl >/dev/null || \
+		{ $(call APT,python3-grpcio openssl); } || \
 		echo "The tests of the plugin in Python are skipped: they need python3-grpcio and openssl (apt-get install python3-grpcio openssl)"
 
 .PHONY: race-binaries
@@ -160,16 +161,14 @@ test-image: $(TOOLS)/containerd/containerd $(TOOLS)/helm ## Build the images tha
 .PHONY: node-packages
 node-packages:
 	@lack=$$($(CLUSTER) requirements) || exit 1; [ -z "$$lack" ] || { [[ "$$lack" = *apt-get* ]] && \
-		[ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && \
-		apt-get install -y -qq --no-install-recommends containerd runc containernetworking-plugins nftables iproute2; } || \
+		$(call APT,containerd runc containernetworking-plugins nftables iproute2); } || \
 		echo "What needs a node is skipped: $$lack"
 
 # Pages are looked at with a real browser.
 .PHONY: browser
 browser:
-	@command -v chromium-headless-shell chromium chromium-browser google-chrome >/dev/null || { \
-		[ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
-		apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium-headless-shell fonts-dejavu-core; } || \
+	@command -v chromium-headless-shell chromium chromium-browser google-chrome >/dev/null || \
+		{ $(call APT,chromium-headless-shell fonts-dejavu-core); } || \
 		echo "The tests with a browser are skipped: they need chromium-headless-shell or chromium"
 
 .PHONY: pictures
