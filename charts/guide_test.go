@@ -97,7 +97,7 @@ func TestGettingStarted(t *testing.T) {
 		t.Fatal(err)
 	}
 	pod := host.Spec.Template.Spec
-	if found := pod.Containers[0]; found.Image != "localhost/pergola:v1.0.0" ||
+	if found := pod.Containers[0]; found.Image != "localhost/pergola:v0.1.0" ||
 		!slices.Contains(found.Args, "--standalone") {
 		t.Errorf("expected the image of the page, standalone, but found %s with %v", found.Image, found.Args)
 	}
@@ -129,7 +129,7 @@ func TestProjectReadme(t *testing.T) {
 	if err := g.admin.Get(t.Context(), client.ObjectKey{Namespace: releaseNamespace, Name: "pergola"}, host); err != nil {
 		t.Fatal(err)
 	}
-	if found := host.Spec.Template.Spec.Containers[0].Image; found != "registry.example.org/team/pergola:v1.0.0" {
+	if found := host.Spec.Template.Spec.Containers[0].Image; found != "registry.example.org/team/pergola:v0.1.0" {
 		t.Errorf("expected the image that was pushed, but found %s", found)
 	}
 	configuration := &corev1.Secret{}
@@ -137,7 +137,7 @@ func TestProjectReadme(t *testing.T) {
 	if err := g.admin.Get(t.Context(), key, configuration); err != nil {
 		t.Fatal(err)
 	}
-	const helper = "registry.example.org/team/container-helper:v1.0.0"
+	const helper = "registry.example.org/team/container-helper:v0.1.0"
 	if found := string(configuration.Data["host.yaml"]); !strings.Contains(found, helper) {
 		t.Errorf("expected the image of the helper that was pushed, but found\n%s", found)
 	}
