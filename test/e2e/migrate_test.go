@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -41,6 +42,7 @@ func TestMigration(t *testing.T) {
 		"chart": object{"fromResource": object{"componentName": "a"}}, "name": "component", "namespace": namespace,
 	}))), "target"), nil)
 	leftBy(t, newItem(namespace, "mock", mockType, mockSucceeds), nil)
+	leftBy(t, newItem(namespace, "invalid", mockType, strings.Replace(mockSucceeds, "}", `,"phase":"Soon"}`, 1)), nil)
 	running := leftBy(t, newItem(namespace, "running", mockType, mockSucceeds), nil)
 	patchStatus(t, running, object{"jobID": uuid.NewString(), "phase": v1alpha1.DeployItemPhaseProgressing})
 
@@ -68,7 +70,7 @@ func TestMigration(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]string{
 		"settled": "AsItIs", "edited": "Changes", "released": "AsItIs", "unknown": "Fails", "component": "Fails",
-		"mock": "NotCompared", "running": "Busy",
+		"mock": "NotCompared", "invalid": "Fails", "running": "Busy",
 	}, verdicts); diff != "" {
 		t.Errorf("verdicts (-want +got):\n%s\n%s", diff, found.stdout)
 	}

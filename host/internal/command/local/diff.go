@@ -18,8 +18,9 @@ import (
 // ErrCannotCompare is about a plugin without a comparison.
 var ErrCannotCompare = errors.New("cannot compare: it lacks the capability diff")
 
-// Diff returns the changes of a job of an item, by a call of its plugin. The item's Target and Context come from the
-// resolver. The error is ErrCannotCompare for a plugin without the capability.
+// Diff returns the changes of a job of an item, by calls of its plugin, which validates the provider configuration
+// first. The item's Target and Context come from the resolver. The error is ErrCannotCompare for a plugin without the
+// capability.
 func (p *Plugins) Diff(
 	ctx context.Context, resolver *target.Resolver, item *v1alpha1.DeployItem,
 ) ([]sdk.Change, error) {
@@ -27,21 +28,40 @@ func (p *Plugins) Diff(
 	if err != nil {
 		return nil, err
 	}
-	comparing, err := p.comparing(item.Spec.Type)
+	serving, err := p.serving(item.Spec.Type)
 	if err != nil {
 		return nil, err
 	}
-	if err := call.ReadNamed(ctx, comparing.Info().Capabilities, resolver); err != nil {
+	info := serving.Info()
+	if err := call.ReadNamed(ctx, info.Capabilities, resolver); err != nil {
 		return nil, err
 	}
-	found, err := comparing.Diff(ctx, *call)
+	if info.Capabilities.Validate {
+		found, err := serving.Validate(ctx, *call)
+		if err != nil {
+			return nil, fmt.Errorf("call the plugin %q: %w", info.Name, err)
+		}
+		if len(found.Errors) > 0 {
+			return nil, errorsOf(info.Name, found.Errors)
+		}
+	}
+	if !info.Capabilities.Diff {
+		return nil, fmt.Errorf("the plugin %q %s serves the type %q, but %w",
+			info.Name, info.Version, item.Spec.Type, ErrCannotCompare)
+	}
+	found, err := serving.Diff(ctx, *call)
 	if err != nil {
-		return nil, fmt.Errorf("call the plugin %q: %w", comparing.Name(), err)
+		return nil, fmt.Errorf("call the plugin %q: %w", info.Name, err)
 	}
-	for _, reason := range found.Errors {
-		err = errors.Join(err, fmt.Errorf("plugin %q: %s", comparing.Name(), text.Printable(ErrorText(reason))))
+	return found.Changes, errorsOf(info.Name, found.Errors)
+}
+
+// errorsOf joins the errors of a plugin; nil for none.
+func errorsOf(name string, reasons []plugin.Error) (err error) {
+	for _, reason := range reasons {
+		err = errors.Join(err, fmt.Errorf("plugin %q: %s", name, text.Printable(ErrorText(reason))))
 	}
-	return found.Changes, err
+	return err
 }
 
 // callFor resolves the data for a call of any plugin.
@@ -56,13 +76,9 @@ func callFor(ctx context.Context, resolver *target.Resolver, item *v1alpha1.Depl
 	return &plugin.Call{DeployItem: item, Target: resolved, Context: itemContext}, nil
 }
 
-// comparing returns the plugin for a type. It must have the capability diff.
-func (p *Plugins) comparing(itemType v1alpha1.DeployItemType) (*plugin.Plugin, error) {
+// serving returns the plugin for a type.
+func (p *Plugins) serving(itemType v1alpha1.DeployItemType) (*plugin.Plugin, error) {
 	if found := p.Set.For(itemType); found != nil {
-		if info := found.Info(); !info.Capabilities.Diff {
-			return nil, fmt.Errorf("the plugin %q %s serves the type %q, but %w",
-				info.Name, info.Version, itemType, ErrCannotCompare)
-		}
 		return found, nil
 	}
 	errs := []error{fmt.Errorf("no plugin serves the type %q; "+

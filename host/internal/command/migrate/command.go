@@ -52,7 +52,7 @@ Each item is compared with its target as by "pergola items diff", with your own 
 configuration of the host to be. Nothing is written.
 
   AsItIs       nothing but labels and annotations is written
-  NotCompared  the plugin cannot compare, as that of containers
+  NotCompared  the configuration is valid, but the plugin cannot compare, such as that of containers
   Changes      objects would change; "pergola items diff" shows them as a whole
   Fails        the job would fail: the item uses something unknown here, or fails today, too
   Busy         a job or a deletion is under way
