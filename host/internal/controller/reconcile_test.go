@@ -285,7 +285,8 @@ func TestTimeoutOfPlugin(t *testing.T) {
 			b.plugin.Limits.Timeouts = nil
 			item := b.read()
 			deadline, err := contract.Deadline(item)
-			if got := deadline.Sub(item.Status.TransitionTimes.InitTime.Time) - contract.Resolution; err != nil || got != tc.want {
+			got := deadline.Sub(item.Status.TransitionTimes.InitTime.Time) - contract.Resolution
+			if err != nil || got != tc.want {
 				t.Errorf("expected %s for the job, but found %s (%v)", tc.want, got, err)
 			}
 		})

@@ -222,8 +222,8 @@ func (s *Set) follow(name types.NamespacedName, seen []Seen, finished bool) {
 }
 
 // Run watches and calls wake for deploy items until the context ends, and returns its error. wake must not block. It
-// fits sdk.WatchRequest.Wake. The followed objects outlive Run, and are compared at its next start. A second Run waits for the
-// end of the first.
+// fits sdk.WatchRequest.Wake. The followed objects outlive Run, and are compared at its next start. A second Run waits
+// for the end of the first.
 func (s *Set) Run(ctx context.Context, wake func(namespace, name string)) error {
 	select {
 	case s.running <- struct{}{}:

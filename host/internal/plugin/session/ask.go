@@ -177,7 +177,8 @@ func (s *Session) Collect(ctx context.Context, holdings []sdk.Holding) error {
 	return nil
 }
 
-// Metrics returns the plugin's own metrics, unchecked. It is no call for an item, so a crash beside it is no other one's.
+// Metrics returns the plugin's own metrics, unchecked. It is no call for an item: a crash beside it does not count for
+// another one.
 func (s *Session) Metrics(ctx context.Context) ([]byte, error) {
 	out, err := s.client.Metrics(ctx, &deployerv1.MetricsRequest{}, grpc.MaxCallRecvMsgSize(maxAnswerBytes))
 	if err != nil {
