@@ -32,16 +32,17 @@ func serveByHand(p *plugin) {
 	default:
 		fmt.Fprintf(os.Stderr, "%s %s is a plugin for Pergola. It is not run by hand: "+
 			"put it into the host's plugin directory, such as with %[3]s --to DIR. "+
-			"To debug it, start it with the argument %[4]s.\n",
+			"To debug it, start it with the argument %[4]s, or with %[4]s and the path of a socket, such as /tmp/%[1]s.sock.\n",
 			p.name, p.version, serving.InstallArgument, attachableArgument)
 		os.Exit(serving.ExitFailed)
 	}
 }
 
-// isAttachable reports whether the arguments are "attachable [ADDRESS]". A flag is no address.
+// isAttachable reports whether the arguments are "attachable [ADDRESS]". An address is a path with a slash, or has one
+// behind unix://, so that neither a flag nor a port is taken for a file.
 func isAttachable(args []string) bool {
 	return len(args) > 0 && len(args) <= 2 && args[0] == attachableArgument &&
-		!slices.ContainsFunc(args[1:], func(arg string) bool { return strings.HasPrefix(arg, "-") })
+		!slices.ContainsFunc(args[1:], func(arg string) bool { return !strings.Contains(arg, "/") })
 }
 
 // serveAttachable lets hosts attach, until a signal, at an address, or at a new one if that is empty.

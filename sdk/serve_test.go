@@ -59,8 +59,11 @@ func exitCode(err error) int {
 func TestServeStartedByHand(t *testing.T) {
 	t.Parallel()
 	const want = "test 1 is a plugin for Pergola. It is not run by hand: put it into the host's plugin directory, " +
-		"such as with install --to DIR. To debug it, start it with the argument attachable.\n"
-	for _, args := range [][]string{nil, {"--attachable"}, {"attachable", "--verbose"}, {"serve"}} {
+		"such as with install --to DIR. To debug it, start it with the argument attachable, " +
+		"or with attachable and the path of a socket, such as /tmp/test.sock.\n"
+	for _, args := range [][]string{
+		nil, {"--attachable"}, {"attachable", "--verbose"}, {"attachable", "127.0.0.1:7777"}, {"serve"},
+	} {
 		cmd := helper(t, "plugin")
 		cmd.Args = append(cmd.Args, args...)
 		var stderr bytes.Buffer

@@ -26,7 +26,9 @@ type family struct {
 	Labels string
 }
 
-// TestMetricsAreDocumented: docs/telemetry.md lists the metrics that a host has, with their labels, and no others.
+// TestMetricsAreDocumented: docs/telemetry.md lists the metrics that a host has, with their labels, and no others but
+// those of its plugins.
+// Rule (telemetry.md#metrics-of-plugins): A host shows the metrics of its plugins.
 func TestMetricsAreDocumented(t *testing.T) {
 	f := newFleet(t)
 	f.options.Config = tracedConfig(t, traceFile(t))
@@ -42,6 +44,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	carryOut(t, item, succeeded)
 
 	documented := documentedMetrics(t)
+	documented["plugin_tracer_requests_total"] = family{Type: "counter"}
 	eventually(t, "the documented metrics", func(ctx context.Context) (string, error) {
 		shown, err := shownMetrics(ctx, r.URL)
 		if err != nil {
@@ -77,8 +80,8 @@ func createAutoscaler(t *testing.T, namespace string) {
 
 var (
 	documentedRow = regexp.MustCompile("^\\| `(pergola_\\w+)(?:\\{([\\w,]*)\\})?` \\| (\\w+) \\|")
-	shownType     = regexp.MustCompile(`^# TYPE (pergola_\w+) (\w+)$`)
-	shownSeries   = regexp.MustCompile(`^(pergola_\w+)(?:\{(.*)\})? \S+$`)
+	shownType     = regexp.MustCompile(`^# TYPE ((?:pergola|plugin)_\w+) (\w+)$`)
+	shownSeries   = regexp.MustCompile(`^((?:pergola|plugin)_\w+)(?:\{(.*)\})? \S+$`)
 	shownLabel    = regexp.MustCompile(`(\w+)="(?:[^"\\]|\\.)*"`)
 )
 

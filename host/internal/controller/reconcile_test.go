@@ -346,11 +346,12 @@ func TestErrorsAskForAPause(t *testing.T) {
 	for name, tc := range map[string]struct {
 		timeout     v1alpha1.Duration
 		asked, want time.Duration
+		shown       string
 	}{
-		"longer than the host's":    {"none", 5 * time.Minute, 5 * time.Minute},
-		"shorter than the host's":   {"none", time.Millisecond, time.Second},
-		"longer than its bound":     {"none", 2 * time.Hour, time.Hour},
-		"longer than the job lasts": {"3m", time.Hour, 3 * time.Minute},
+		"longer than the host's":    {"none", 5 * time.Minute, 5 * time.Minute, " in 5m0s, as asked for"},
+		"shorter than the host's":   {"none", time.Millisecond, time.Second, ""},
+		"longer than its bound":     {"none", 2 * time.Hour, time.Hour, " in 1h0m0s, as asked for"},
+		"longer than the job lasts": {"3m", time.Hour, 3 * time.Minute, " in 1h0m0s, as asked for"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			outcome, err := fails("Throttled")
@@ -361,7 +362,7 @@ func TestErrorsAskForAPause(t *testing.T) {
 			if pause.Round(2*time.Second) != tc.want.Round(2*time.Second) {
 				t.Errorf("expected a pause of %s, but found %s", tc.want, pause)
 			}
-			want := "another try in " + tc.asked.String() + ", as asked for, after: Throttled"
+			want := "another try" + tc.shown + ", after: Throttled"
 			if reconciling(b.read()) != want {
 				t.Errorf("expected %q, but found %s", want, describe(b.read()))
 			}

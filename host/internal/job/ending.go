@@ -103,7 +103,12 @@ func (e ending) handleProblem(ctx context.Context, problem contract.Error, notRu
 	if notRunning {
 		e.result.WaitsFor = problem.Plugin
 	}
-	pause := max(joberror.RetryPause(e.result.Retries, e.Random()), min(problem.RetryAfter, joberror.MaxRetryAfter))
+	pause := joberror.RetryPause(e.result.Retries, e.Random())
+	if asked := min(problem.RetryAfter, joberror.MaxRetryAfter); asked >= pause {
+		pause, problem.RetryAfter = asked, asked
+	} else {
+		problem.RetryAfter = 0 // the host's own pause is longer, and nothing is as asked for
+	}
 	e.result.Retries++
 	return e.retry(ctx, problem, pause)
 }

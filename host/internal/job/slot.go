@@ -92,5 +92,5 @@ func (p slotPhase) queuedFor() string {
 	}
 	given, ofNamespace := p.Slots.Given(share.Namespace)
 	return fmt.Sprintf("a free worker of the plugin %q: %d of %d are taken, %d of them by this namespace; one Target has "+
-		"%d at most", p.Plugin.Name(), given, p.Slots.Size(), ofNamespace, p.Slots.MaxOfTarget())
+		"%d at most", p.Plugin.Name(), given, p.Slots.Size(), ofNamespace, p.Slots.MaxOf(share))
 }

@@ -38,6 +38,9 @@ func TestAttachAgain(t *testing.T) {
 			t.Fatalf("expected the end by force, but found %v, %v", killErr, err)
 		}
 		eventually(t, "the end to be noticed", func() bool { return h.status(address).State != Running })
+		if restarts := h.status(address).Restarts; len(restarts) > 0 {
+			t.Errorf("the host does not start the plugin, but has counted %v", restarts)
+		}
 	}
 	looked := 0
 	for _, record := range h.log.All() {

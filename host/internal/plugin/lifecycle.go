@@ -99,6 +99,12 @@ func (l *lifecycle) refuse() { l.state, l.settled = Refused, true }
 // miss notes that there is no program to start.
 func (l *lifecycle) miss() { l.state, l.settled = Missing, true }
 
+// look notes, after end, that a process to attach to is looked for. The host does not start it, so nothing is a restart
+// or a crash loop.
+func (l *lifecycle) look() {
+	l.state, l.ended, l.failures = Backoff, "", min(l.failures, crashLoopAfter-1)
+}
+
 // backoff is the pause after so many failures in a row: it doubles from a quarter of a second to half a minute. random,
 // from [0, 1), takes up to a fifth off, so that plugins with a common failure do not start together.
 func backoff(failures int, random float64) time.Duration {

@@ -33,7 +33,7 @@ func TestWhatIsKnownOfAPlugin(t *testing.T) {
 		Info: &Info{
 			Name: "echo", Version: "v1", SDKVersion: sdk.Release,
 			Types:        []v1alpha1.DeployItemType{echoType},
-			Capabilities: Capabilities{Watch: true, WatchItems: true, SeparateDocuments: true},
+			Capabilities: Capabilities{Watch: true, WatchItems: true, Validate: true, SeparateDocuments: true},
 		},
 	}
 	got := h.status("echo")

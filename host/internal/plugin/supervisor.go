@@ -182,6 +182,7 @@ func (p *Plugin) pause(ctx context.Context, err error) {
 	wait := p.lifecycle.end(reason, clock.Now(), p.settings.Random())
 	repeated := false
 	if p.program == nil {
+		p.lifecycle.look()
 		wait = min(wait, maxAttachPause)
 		repeated = p.problem != nil && p.problem.Error() == err.Error()
 	}

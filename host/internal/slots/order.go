@@ -57,14 +57,14 @@ func (s *Slots) mayHave(of Share, tenants map[string]tenant) bool {
 	case name == silent:
 		return given == 0 && tenants[name].given < max(s.size/silentPart, 1)
 	default:
-		return given < s.MaxOfTarget() && tenants[name].given < s.size-s.size/reservePart
+		return given < s.MaxOf(of) && tenants[name].given < s.size-s.size/reservePart
 	}
 }
 
-// MaxOfTarget is the largest number of slots for one target.
-func (s *Slots) MaxOfTarget() int {
+// MaxOf is the largest number of slots for a share. Items without a Target have no limit by the plugin.
+func (s *Slots) MaxOf(of Share) int {
 	most := s.size - 2*(s.size/reservePart)
-	if s.perTarget > 0 {
+	if s.perTarget > 0 && of.Target != "" {
 		most = min(most, s.perTarget)
 	}
 	return most

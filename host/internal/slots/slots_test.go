@@ -232,6 +232,12 @@ func TestMostOfTarget(t *testing.T) {
 	if f.play(6 * time.Second); f.slots.Used()+f.slots.Waiting() > 0 {
 		t.Errorf("%d calls and %d queued items are left", f.slots.Used(), f.slots.Waiting())
 	}
+	for n := range 10 {
+		f.add(fmt.Sprint("none", n), playedItem{share: Share{"a", ""}, call: time.Second})
+	}
+	if f.play(time.Second / 2); f.slots.Used() != 10 {
+		t.Errorf("expected ten calls for items without a Target, but found %d", f.slots.Used())
+	}
 }
 
 // TestFairShares: tenants with more work than there are slots get equally many, whatever their targets.

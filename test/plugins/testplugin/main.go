@@ -16,6 +16,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/pergola-deploy/pergola/sdk"
 	mockv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/mock/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
@@ -37,7 +39,7 @@ func main() {
 	case "probe":
 		sdk.Serve(newDeployer(""), name, version, sdk.Types("test.pergola.dev/probe"))
 	case "tracer":
-		sdk.Serve(tracer{newDeployer(record)}, name, version, sdk.Types(tracedType))
+		sdk.Serve(tracer{newDeployer(record)}, name, version, sdk.Types(tracedType), sdk.Metrics(ownMetrics()))
 	case "hooksonly":
 		hooks := hook.Hooks{}.RegisterHook(record.Hook(plugin), hook.Types()...)
 		sdk.ServeHooks(hooks, name, version, sdk.HookedTypes(mockv1alpha1.Type, tracedType))
@@ -50,6 +52,15 @@ func main() {
 		fmt.Fprintln(os.Stderr, "there is no plugin "+file)
 		os.Exit(1)
 	}
+}
+
+// ownMetrics has one counter.
+func ownMetrics() *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	requests := prometheus.NewCounter(prometheus.CounterOpts{Name: "requests_total", Help: "Requests of the tracer."})
+	registry.MustRegister(requests)
+	requests.Inc()
+	return registry
 }
 
 func exists(file string) bool {

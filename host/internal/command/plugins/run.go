@@ -118,6 +118,13 @@ func (t *trial) run(ctx context.Context, files []string, say *printer, stderr io
 		return err
 	}
 	call.Deadline, call.Forced = time.Now().Add(t.timeout), op == plugin.ForceReconcile
+	switch can := p.Info().Capabilities; {
+	case op == plugin.Abort && !can.Abort:
+		return fmt.Errorf("--operation abort: the plugin %q lacks the capability abort; a host cancels its running call",
+			p.Name())
+	case op == plugin.ForceReconcile && !can.ForceReconcile:
+		op = plugin.Reconcile // as on a host
+	}
 	job := &job{
 		Call: call, plugin: p, op: op, state: state, say: say, woken: plugins.Woken, untilDone: t.untilDone,
 		validates: begins && p.Info().Capabilities.Validate,

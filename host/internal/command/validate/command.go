@@ -44,7 +44,8 @@ find less than a job.
 
 Items without such a plugin are named as not checked. Other objects of the files are passed over.
 
-The exit code is 0 without problems, 1 with problems, and 2 after an error, or if a plugin could not check.`,
+The exit code is 0 without problems, 1 with problems, and 2 after an error, if a plugin could not check, or if none
+serves the type of an item.`,
 		Example: `  pergola items validate -f item.yaml --plugin-dir bin/plugins
   pergola items validate -R -f deploy/ --plugin-dir bin/plugins -o json
   kustomize build | pergola items validate -f - --plugin-dir bin/plugins`,
@@ -109,6 +110,7 @@ func (r *report) add(ctx context.Context, i item, p *plugin.Plugin) error {
 	case i.Spec.Type == "": // which is a problem of its own
 		return nil
 	case p == nil:
+		r.unserved++
 		r.unchecked(i, fmt.Sprintf("no plugin serves the type %q", i.Spec.Type))
 		return nil
 	case !p.Info().Capabilities.Validate:

@@ -15,6 +15,9 @@ type report struct {
 	Items     int         `json:"items"`
 	Problems  []problem   `json:"problems"`
 	Unchecked []unchecked `json:"unchecked"`
+
+	// unserved counts the unchecked items without a plugin.
+	unserved int
 }
 
 // problem is one problem of an item, or of a file without a readable object.
@@ -78,10 +81,15 @@ func (r *report) text() string {
 	return out.String()
 }
 
-// verdict is the exit code.
+// verdict is the exit code. Without a problem an item without a plugin is an error: nothing is known of it.
 func (r *report) verdict() error {
-	if len(r.Problems) > 0 {
+	switch {
+	case len(r.Problems) > 0:
 		return &cli.ExitError{Code: cli.ExitNo}
+	case r.unserved > 0:
+		return cli.Failing(fmt.Errorf("no plugin serves %d of %d DeployItems; name the plugins of the host with "+
+			"--plugin-dir or --attach", r.unserved, r.Items))
+	default:
+		return nil
 	}
-	return nil
 }

@@ -125,7 +125,11 @@ func TestItemsValidate(t *testing.T) {
 			itemOf("plain", "plain", "{}") + "---\n" + itemOf("none", "none", "{}") + "---\n" + good,
 			"FILE: plain: not checked: the plugin \"plain\" cannot validate\n" +
 				"FILE: none: not checked: no plugin serves the type \"test.pergola.dev/none\"\n" +
-				"DeployItems: 3, problems: 0, not checked: 2\n", 0,
+				"DeployItems: 3, problems: 0, not checked: 2\n", 2,
+		},
+		"its plugin cannot check": {
+			itemOf("plain", "plain", "{}"), "FILE: plain: not checked: the plugin \"plain\" cannot validate\n" +
+				"DeployItems: 1, problems: 0, not checked: 1\n", 0,
 		},
 		"the check was impossible, and an item with problems": {
 			itemOf("trouble", "picky", "{of: trouble}") + "---\n" + itemOf("bad", "picky", "{of: a}"),

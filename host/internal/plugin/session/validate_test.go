@@ -70,7 +70,9 @@ func TestValidateAnswer(t *testing.T) {
 		}},
 		"an error of its own": {
 			&deployerv1.ValidateResponse{Problems: wire, Failed: wireFailure("own")}, nil,
-			&hostside.Validation{Errors: []hostside.Error{{Operation: "Do", Message: "own"}}, Problems: problems},
+			&hostside.Validation{
+				Errors: []hostside.Error{{Operation: "Do", Reason: "Wrong", Message: "own"}}, Problems: problems,
+			},
 		},
 		"an error of the call": {nil, status.Error(codes.Unknown, "validate: no"), nil},
 	} {
