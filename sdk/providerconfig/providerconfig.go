@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/pergola-deploy/pergola/sdk"
@@ -23,8 +23,8 @@ import (
 // Format describes the provider configurations of a deployer: documents D and their contents C.
 type Format[D, C any] struct {
 	Kind string
-	// Versions are the accepted ones, the newest first. A document without apiVersion and kind is read as the newest one,
-	// so that all its mistakes are reported.
+	// Versions are the accepted ones, the newest first. Their Go types have the fields apiVersion and kind, which each
+	// document needs. One without them is read as the newest version, so that all its mistakes are reported.
 	Versions []Version[D]
 	// Undecodable returns the values which are too costly for the decoder; nil if there are no such values.
 	Undecodable func(document []byte) []sdk.Problem
@@ -148,7 +148,7 @@ func (f Format[D, C]) decode(config *runtime.RawExtension, strict bool) (*Docume
 	} else {
 		d.Unknown = unknown
 	}
-	d.problems = f.checkKind(into)
+	d.problems = f.checkKind(config)
 	return d, nil
 }
 
@@ -197,18 +197,17 @@ func (f Format[D, C]) apiVersions() string {
 	return strings.Join(all, " or ")
 }
 
-// checkKind reports a missing apiVersion or kind.
-func (f Format[D, C]) checkKind(document any) field.ErrorList {
-	meta, ok := document.(schema.ObjectKind)
-	if !ok {
-		return nil
+// checkKind reports a missing apiVersion or kind of a document, whatever its Go type does with them.
+func (f Format[D, C]) checkKind(config *runtime.RawExtension) field.ErrorList {
+	var meta metav1.TypeMeta
+	if _, _, err := requestWith(config).DecodeConfigPartly(&meta); err != nil {
+		return nil // the reader of the document reports it
 	}
 	var problems field.ErrorList
-	apiVersion, kind := meta.GroupVersionKind().ToAPIVersionAndKind()
-	if apiVersion == "" {
+	if meta.APIVersion == "" {
 		problems = append(problems, field.Required(field.NewPath("apiVersion"), "expected "+f.apiVersions()))
 	}
-	if kind == "" {
+	if meta.Kind == "" {
 		problems = append(problems, field.Required(field.NewPath("kind"), "expected "+f.Kind))
 	}
 	return problems

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -40,8 +41,28 @@ func TestScheduleOfVersions(t *testing.T) {
 	}
 }
 
+// A document needs apiVersion and kind, although its Go type has plain fields for them.
+func TestMissingKind(t *testing.T) {
+	t.Parallel()
+	for _, strict := range []bool{true, false} {
+		for config, want := range map[string]string{
+			`{"domain": "example.org"}`: "spec.config: apiVersion: Required value: expected v2 or v1; " +
+				"kind: Required value: expected Zone",
+			`{"apiVersion": 2, "kind": "Zone", "domain": "example.org"}`: "spec.config: apiVersion: expected a text, " +
+				"but found a number",
+		} {
+			_, err := zones.Read(requestOf(config), strict)
+			if err == nil || err.Error() != want {
+				t.Errorf("%s: expected %q, but found %v", config, want, err)
+			}
+		}
+	}
+}
+
 // listed has a list that may also be written as a single entry.
 type listed struct {
+	metav1.TypeMeta `json:",inline"`
+
 	Entries []unscheduled `json:"entries"`
 }
 
@@ -59,7 +80,7 @@ func TestRewrite(t *testing.T) {
 			return d.Config, field.ErrorList{field.Required(d.At("entries[0].text"), "")}
 		},
 	}
-	_, err := format.Read(requestOf(`{"entries":{"name":5,"nam":"a"}}`), true)
+	_, err := format.Read(requestOf(`{"apiVersion":"example.org/v1","kind":"A","entries":{"name":5,"nam":"a"}}`), true)
 	if err == nil {
 		t.Fatal("expected problems")
 	}
