@@ -101,18 +101,21 @@ func Explain(server string, err error) error {
 // Cause returns the cause of a failed request of net/http without the address, because it may have a secret in it. A
 // cause beyond the connection is replaced: it may quote the answer, or the address of a redirect.
 func Cause(err error) error {
-	if request := (*url.Error)(nil); errors.As(err, &request) {
+	for request := (*url.Error)(nil); errors.As(err, &request); { // a round tripper may make requests of its own
 		err = request.Err
 	}
-	var network net.Error
-	var certificate *tls.CertificateVerificationError
-	switch {
-	case errors.As(err, &network), errors.As(err, &certificate), errors.Is(err, io.EOF),
-		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, http.ErrSchemeMismatch):
-		return err
-	default:
-		return errors.New("invalid HTTP response")
+	if network := net.Error(nil); errors.As(err, &network) {
+		return network // without the texts around it
 	}
+	if certificate := (*tls.CertificateVerificationError)(nil); errors.As(err, &certificate) {
+		return certificate
+	}
+	for _, known := range []error{io.EOF, io.ErrUnexpectedEOF, http.ErrSchemeMismatch} {
+		if errors.Is(err, known) {
+			return known
+		}
+	}
+	return errors.New("invalid HTTP response")
 }
 
 // RetryAfter returns the pause in the header Retry-After of an answer, a number of seconds or a time; zero for none. It

@@ -2,11 +2,14 @@ package httperror_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -142,5 +145,28 @@ func TestExplain(t *testing.T) {
 	}
 	if err := httperror.Explain("the API", nil); err != nil {
 		t.Errorf("no error must stay none, but found %v", err)
+	}
+}
+
+// The address of a request that a round tripper makes, such as for a token, is in no text either.
+func TestCauseOfNestedRequest(t *testing.T) {
+	t.Parallel()
+	request := func(err error) error {
+		return &url.Error{Op: "Get", URL: "https://token.example.org/?key=" + theSecret, Err: err}
+	}
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+	for err, want := range map[error]string{
+		request(request(refused)):                                                   "dial tcp: connection refused",
+		request(fmt.Errorf("get a token: %w", request(refused))):                    "dial tcp: connection refused",
+		request(fmt.Errorf("ask %s: %w", theSecret, refused)):                       "dial tcp: connection refused",
+		request(errors.Join(errors.New(theSecret), request(refused))):               "dial tcp: connection refused",
+		request(request(fmt.Errorf("read %s: %w", theSecret, io.ErrUnexpectedEOF))): "unexpected EOF",
+		request(request(&tls.CertificateVerificationError{Err: errors.New("expired")})): "tls: failed to verify " +
+			"certificate: expired",
+		request(request(errors.New(theSecret))): "invalid HTTP response",
+	} {
+		if found := httperror.Cause(err).Error(); found != want {
+			t.Errorf("%v: expected %q, but found %q", err, want, found)
+		}
 	}
 }
