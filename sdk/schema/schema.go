@@ -63,19 +63,13 @@ func (g Generator) Write(file string, versions ...Version) error {
 // Schema returns the schema of a document in any of the versions, as indented JSON.
 func (g Generator) Schema(versions ...Version) ([]byte, error) {
 	out := &jsonschema.Schema{Version: jsonschema.Version, Definitions: jsonschema.Definitions{}}
-	roots := map[reflect.Type]bool{}
-	for _, v := range versions {
-		roots[reflect.TypeOf(v.Config)] = true
-	}
-	// Types of the same name in several versions are told apart by their packages.
-	name := func(t reflect.Type) string {
-		if roots[t] {
-			return t.Name() + "-" + path.Base(t.PkgPath())
-		}
-		return t.Name()
+	names := namer{names: map[reflect.Type]string{}, types: map[string]reflect.Type{}}
+	for _, v := range versions { // before the types in them
+		root := reflect.TypeOf(v.Config)
+		names.choose(root, root.Name()+"-"+path.Base(root.PkgPath()))
 	}
 	for _, v := range versions {
-		reflector := &jsonschema.Reflector{Anonymous: true, Mapper: g.special, Namer: name}
+		reflector := &jsonschema.Reflector{Anonymous: true, Mapper: g.special, Namer: names.of}
 		if err := reflector.AddGoComments(g.Module, g.Dir, jsonschema.WithFullComment()); err != nil {
 			return nil, fmt.Errorf("read comments: %w", err)
 		}
@@ -90,7 +84,7 @@ func (g Generator) Schema(versions ...Version) ([]byte, error) {
 			}
 			out.Definitions[name] = definition
 		}
-		root := schema.Definitions[name(reflect.TypeOf(v.Config))]
+		root := schema.Definitions[names.of(reflect.TypeOf(v.Config))]
 		require(root, "apiVersion", v.APIVersion)
 		require(root, "kind", v.Kind)
 		out.OneOf = append(out.OneOf, &jsonschema.Schema{Ref: schema.Ref})
@@ -100,6 +94,35 @@ func (g Generator) Schema(versions ...Version) ([]byte, error) {
 		return nil, fmt.Errorf("write the schema: %w", err)
 	}
 	return append(document, '\n'), nil
+}
+
+// namer names types in a document. It tells types of one name apart by their packages.
+type namer struct {
+	names map[reflect.Type]string
+	types map[string]reflect.Type
+}
+
+func (n namer) of(t reflect.Type) string {
+	if t.Name() == "" {
+		return ""
+	}
+	return n.choose(t, t.Name())
+}
+
+// choose returns the name of a type, or gives it one: the wanted one if it is free.
+func (n namer) choose(t reflect.Type, wanted string) string {
+	if name, ok := n.names[t]; ok {
+		return name
+	}
+	name := wanted
+	if n.types[name] != nil {
+		name = t.Name() + "-" + path.Base(t.PkgPath())
+	}
+	if n.types[name] != nil {
+		name = t.Name() + "-" + strings.ReplaceAll(t.PkgPath(), "/", "-")
+	}
+	n.names[t], n.types[name] = name, t
+	return name
 }
 
 // require requires one value of a field.

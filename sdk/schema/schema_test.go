@@ -1,6 +1,8 @@
 package schema_test
 
 import (
+	"encoding/json"
+	"errors"
 	"os"
 	"reflect"
 	"testing"
@@ -10,6 +12,8 @@ import (
 
 	"github.com/pergola-deploy/pergola/sdk/schema"
 	"github.com/pergola-deploy/pergola/sdk/schema/internal/dns"
+	"github.com/pergola-deploy/pergola/sdk/schema/internal/dns/v0"
+	other "github.com/pergola-deploy/pergola/sdk/schema/internal/other/v0"
 )
 
 // The schema has the fields of the types, their comments, and the versions.
@@ -45,5 +49,36 @@ func TestSchema(t *testing.T) {
 	}
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// Types of one name in several packages stay apart, roots and others.
+func TestSchemaOfTypesOfOneName(t *testing.T) {
+	t.Parallel()
+	g := schema.Generator{Module: "github.com/pergola-deploy/pergola/sdk/schema", Dir: "./internal/dns"}
+	document, err := g.Schema(
+		schema.Version{APIVersion: "v1", Kind: "Zone", Config: dns.Zone{}},
+		schema.Version{APIVersion: "v0", Kind: "Zone", Config: v0.Zone{}},
+		schema.Version{APIVersion: "v0", Kind: "OtherZone", Config: other.Zone{}})
+	var read struct {
+		Defs map[string]struct {
+			Properties map[string]struct {
+				Items struct {
+					Ref string `json:"$ref"`
+				} `json:"items"`
+			} `json:"properties"`
+		} `json:"$defs"`
+	}
+	if err := errors.Join(err, json.Unmarshal(document, &read)); err != nil {
+		t.Fatal(err)
+	}
+	const long = "-github.com-pergola-deploy-pergola-sdk-schema-internal-other-v0"
+	for zone, want := range map[string][2]string{
+		"Zone-dns": {"Record", "name"}, "Zone-v0": {"Record-v0", "host"}, "Zone" + long: {"Record" + long, "label"},
+	} {
+		ref := read.Defs[zone].Properties["records"].Items.Ref
+		if _, ok := read.Defs[want[0]].Properties[want[1]]; !ok || ref != "#/$defs/"+want[0] {
+			t.Errorf("%s: expected records of %s with the field %s, but found %s:\n%s", zone, want[0], want[1], ref, document)
+		}
 	}
 }
