@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 
 	"github.com/pergola-deploy/pergola/proto/wire"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -27,29 +26,29 @@ func (r *Request) DecodeConfig(into any) error {
 // duplicate fields are no error. They are returned as texts with the path of the field, such as `unknown field
 // "manifest"`, for a warning.
 func (r *Request) DecodeConfigLeniently(into any) (unknown []string, err error) {
-	unknown, wrong, err := r.DecodeConfigPartly(into)
+	fields, wrong, err := r.DecodeConfigPartly(into)
 	if err == nil {
 		err = misread(wrong, nil)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return unknown, nil
+	return wire.Each(fields, UnreadField.Text), nil
 }
 
 // DecodeConfigPartly is DecodeConfigLeniently for a deployer that checks more than types, and reports all problems at
 // once: values of a wrong type are no error either. They are returned, and the struct has all others, and empty values
-// in their places.
-func (r *Request) DecodeConfigPartly(into any) (unknown []string, wrong []Problem, err error) {
+// in their places. ConfigurationProblems takes both results.
+func (r *Request) DecodeConfigPartly(into any) (unread []UnreadField, wrong []Problem, err error) {
 	if r.DeployItem.Spec.Config == nil || len(r.DeployItem.Spec.Config.Raw) == 0 {
 		err := errors.New("spec.config: the provider configuration is missing")
 		return nil, nil, configError(ReasonConfigMissing, err)
 	}
-	fields, wrong, err := decode(r.DeployItem.Spec.Config.Raw, into)
+	unread, wrong, err = decode(r.DeployItem.Spec.Config.Raw, into)
 	if err != nil {
 		return nil, nil, configError(ReasonConfigInvalid, fmt.Errorf("spec.config: %w", err))
 	}
-	return wire.Each(fields, document.Unread.Text), wrong, nil
+	return unread, wrong, nil
 }
 
 // DidYouMean returns a hint for the text about an unknown field of a document: "; did you mean updateStrategy?", if it
@@ -83,15 +82,11 @@ func (r *Request) ConfigGroupVersionKind() (apiVersion, kind string) {
 }
 
 // misread returns the error about a partly unreadable configuration; nil without any problem.
-func misread(wrong []Problem, unknown []string) error {
-	if len(wrong)+len(unknown) == 0 {
+func misread(wrong []Problem, unread []UnreadField) error {
+	if len(wrong)+len(unread) == 0 {
 		return nil
 	}
-	problems := slices.Clone(wrong)
-	for _, text := range unknown {
-		problems = append(problems, Problem{Field: specConfig, Message: text})
-	}
-	err := ConfigurationProblems(ReasonConfigInvalid, problems)
+	err := ConfigurationProblems(ReasonConfigInvalid, wrong, unread...)
 	err.Operation = operationDecode
 	return err
 }
@@ -108,9 +103,9 @@ func configError(reason string, err error) error {
 	}
 }
 
-func decode(config []byte, into any) (unknown []document.Unread, wrong []Problem, err error) {
-	unknown, found, err := document.Decode(config, into)
-	return unknown, wire.Each(found, problemOf), err
+func decode(config []byte, into any) (unread []UnreadField, wrong []Problem, err error) {
+	unread, found, err := document.Decode(config, into)
+	return unread, wire.Each(found, problemOf), err
 }
 
 // problemsOf lists what is wrong with a document.
@@ -118,11 +113,7 @@ func problemsOf(unknown []document.Unread, wrong []document.Problem, err error) 
 	if err != nil {
 		return []Problem{{Message: err.Error()}}
 	}
-	problems := wire.Each(wrong, problemOf)
-	for _, u := range unknown {
-		problems = append(problems, Problem{Field: u.Field, Message: u.Kind + u.Hint})
-	}
-	return problems
+	return append(wire.Each(wrong, problemOf), wire.Each(unknown, unreadProblem)...)
 }
 
 func problemOf(p document.Problem) Problem { return Problem{Field: p.Field, Message: p.Message()} }

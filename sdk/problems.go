@@ -6,6 +6,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/proto/wire"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/internal/document"
 )
 
 // Problem is one error in a document.
@@ -23,27 +24,46 @@ const specConfig = "spec.config"
 // problems. It is Landscaper's.
 const ReasonConfigProblems = "ValidateProviderConfiguration"
 
-// ConfigurationProblems returns the ConfigurationError about these problems of a provider configuration. Its text has
-// all of them.
-func ConfigurationProblems(reason string, problems []Problem) *Error {
+// UnreadField is a field of a document without a place in its Go type, or one that is there twice.
+type UnreadField = document.Unread
+
+// ConfigurationProblems returns the ConfigurationError about these problems of a provider configuration, and about
+// fields from Request.DecodeConfigPartly. Its text has all of them.
+func ConfigurationProblems(reason string, problems []Problem, unread ...UnreadField) *Error {
 	texts := wire.Each(problems, func(p Problem) string {
 		if p.Field == "" || p.Field == specConfig {
 			return p.Message
 		}
 		return p.Field + ": " + p.Message
 	})
+	texts = append(texts, wire.Each(unread, UnreadField.Text)...)
 	err := ConfigurationError(reason, "%s: %s", specConfig, strings.Join(texts, "; "))
-	err.Problems = problems
+	err.Problems = slices.Concat(problems, wire.Each(unread, unreadProblem))
 	return err
 }
 
-// ProblemsOf returns the problems of a provider configuration in the tree of an error. An error with the code
-// ERR_CONFIGURATION_PROBLEM and without Error.Problems is one problem; others are none.
+func unreadProblem(u UnreadField) Problem { return Problem{Field: u.Field, Message: u.Message()} }
+
+// ProblemsOf returns the problems of a provider configuration in the tree of an error. An Error with the code
+// ERR_CONFIGURATION_PROBLEM and without Error.Problems, also below it, is one problem; others are none.
 func ProblemsOf(err error) []Problem {
 	var all []Problem
-	walk(err, func(e *Error) { all = append(all, e.Problems...) })
-	if len(all) == 0 && slices.Contains(Codes(err), v1alpha1.ErrorConfigurationProblem) {
-		all = []Problem{{Field: specConfig, Message: strings.TrimPrefix(err.Error(), specConfig+": ")}}
+	whole := false // the problem is an error and has no other ones beside it
+	walk(err, func(e *Error) {
+		switch {
+		case len(e.Problems) > 0:
+			all = append(all, e.Problems...)
+		case slices.Contains(e.Codes, v1alpha1.ErrorConfigurationProblem) && len(ProblemsOf(e.Err)) == 0:
+			whole = len(all) == 0
+			all = append(all, problemOfError(e))
+		}
+	})
+	if whole && len(all) == 1 {
+		return []Problem{problemOfError(err)} // with the texts around it
 	}
 	return all
+}
+
+func problemOfError(err error) Problem {
+	return Problem{Field: specConfig, Message: strings.TrimPrefix(err.Error(), specConfig+": ")}
 }

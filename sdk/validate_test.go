@@ -63,7 +63,7 @@ func TestValidateAnswers(t *testing.T) {
 			err: decoded(`{"count":"x","counter":1}`),
 			problems: []Problem{
 				{Field: "count", Message: "expected a whole number, but found a text"},
-				{Field: "spec.config", Message: `unknown field "counter"; did you mean count?`},
+				{Field: "counter", Message: "unknown field; did you mean count?"},
 			},
 			failed: "ParseProviderConfiguration: read: spec.config: count: expected a whole number, but found a text; " +
 				`unknown field "counter"; did you mean count?`,
@@ -72,6 +72,23 @@ func TestValidateAnswers(t *testing.T) {
 			err:      ConfigurationError("Wrong", "spec.config: there is no volume"),
 			problems: []Problem{{Field: "spec.config", Message: "there is no volume"}},
 			failed:   "Wrong: spec.config: there is no volume",
+		},
+		"problems and an error": {
+			err: errors.Join(ConfigurationProblems("Negative", negative), ConfigurationError("Wrong", "volume: there is none")),
+			problems: []Problem{
+				negative[0], {Field: "spec.config", Message: "volume: there is none"},
+			},
+			failed: "Negative: spec.config: count: expected a positive number, but found -1\nvolume: there is none",
+		},
+		"problems in an error": {
+			err:      ConfigurationError("Wrong", "read: %w", ConfigurationProblems("Negative", negative)),
+			problems: negative,
+			failed:   "Wrong: read: spec.config: count: expected a positive number, but found -1",
+		},
+		"a problem with a text around it": {
+			err:      fmt.Errorf("volume a: %w", ConfigurationError("Wrong", "there is none")),
+			problems: []Problem{{Field: "spec.config", Message: "volume a: there is none"}},
+			failed:   "Wrong: volume a: there is none",
 		},
 		"the check was impossible": {err: errors.New("no answer"), failed: "DeployerError: no answer"},
 	} {

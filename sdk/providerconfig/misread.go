@@ -15,16 +15,15 @@ const whole = "spec.config"
 
 // misread has the problems of decoding a provider configuration, found before its validation.
 type misread struct {
-	// unknown are the unknown fields, as texts for users. Ignored ones are not among them.
-	unknown []string
+	// unread are the unknown fields and those that are there twice. Ignored ones are not among them.
+	unread []sdk.UnreadField
 	// wrong are the values of a wrong type.
 	wrong []sdk.Problem
 }
 
 // With returns all problems of a provider configuration: those of decoding, and those of the validation not caused by
 // them.
-func (m misread) With(problems field.ErrorList) []sdk.Problem {
-	var all []sdk.Problem
+func (m misread) With(problems field.ErrorList) (all []sdk.Problem, unread []sdk.UnreadField) {
 	for _, p := range m.wrong {
 		if p.Field == "" {
 			p.Field = whole
@@ -38,13 +37,13 @@ func (m misread) With(problems field.ErrorList) []sdk.Problem {
 			reported = append(reported, fmt.Sprintf("unknown field %q", p.Field))
 		}
 	}
-	for _, text := range m.unknown {
-		isReported := func(beginning string) bool { return strings.HasPrefix(text, beginning) } // a hint may follow
+	for _, u := range m.unread {
+		isReported := func(beginning string) bool { return strings.HasPrefix(u.Text(), beginning) } // a hint may follow
 		if !slices.ContainsFunc(reported, isReported) {
-			all = append(all, sdk.Problem{Field: whole, Message: text})
+			unread = append(unread, u)
 		}
 	}
-	return all
+	return all, unread
 }
 
 // explains reports whether a value of a wrong type is the cause of a problem: the problem is about this value or a
@@ -63,12 +62,12 @@ func isWithin(path, of string) bool {
 
 // Error returns With as an error; nil without problems.
 func (m misread) Error(problems field.ErrorList) error {
-	all := m.With(problems)
-	if len(all) == 0 {
+	all, unread := m.With(problems)
+	if len(all)+len(unread) == 0 {
 		return nil
 	}
-	err := sdk.ConfigurationProblems(sdk.ReasonConfigProblems, all)
-	if len(m.wrong)+len(m.unknown) > 0 {
+	err := sdk.ConfigurationProblems(sdk.ReasonConfigProblems, all, unread...)
+	if len(m.wrong)+len(m.unread) > 0 {
 		err.Operation, err.Reason = "DecodeConfig", sdk.ReasonConfigInvalid // as sdk.Request.DecodeConfig has it
 	}
 	return err

@@ -6,13 +6,13 @@ package providerconfig
 import (
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/pergola-deploy/pergola/proto/wire"
 	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -132,35 +132,24 @@ func (f Format[D, C]) decode(config *runtime.RawExtension, strict bool) (*Docume
 		}
 	}
 	into, newest := version.empty()
-	unknown, wrong, err := requestWith(config).DecodeConfigPartly(into)
+	unread, wrong, err := requestWith(config).DecodeConfigPartly(into)
 	if err != nil {
 		return nil, err
 	}
-	for i, text := range unknown {
-		unknown[i] = withPath(text, d.written)
+	for i, u := range unread {
+		unread[i].Field = d.written(u.Field)
 	}
 	for i, p := range wrong {
 		wrong[i].Field = d.written(p.Field)
 	}
 	d.Config, d.misread = newest(), misread{wrong: wrong}
 	if strict {
-		d.misread.unknown = unknown
+		d.misread.unread = unread
 	} else {
-		d.Unknown = unknown
+		d.Unknown = wire.Each(unread, sdk.UnreadField.Text)
 	}
 	d.problems = f.checkKind(config)
 	return d, nil
-}
-
-// withPath replaces the path in a text about an unknown field.
-func withPath(text string, written func(path string) string) string {
-	before, rest, _ := strings.Cut(text, `"`)
-	quoted, err := strconv.QuotedPrefix(`"` + rest)
-	if err != nil {
-		return text
-	}
-	path, _ := strconv.Unquote(quoted)
-	return before + strconv.Quote(written(path)) + rest[len(quoted)-1:]
 }
 
 func requestWith(config *runtime.RawExtension) *sdk.Request {

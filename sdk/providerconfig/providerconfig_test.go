@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 	"github.com/pergola-deploy/pergola/sdk/providerconfig"
 )
@@ -83,6 +84,13 @@ func TestRewrite(t *testing.T) {
 	_, err := format.Read(requestOf(`{"apiVersion":"example.org/v1","kind":"A","entries":{"name":5,"nam":"a"}}`), true)
 	if err == nil {
 		t.Fatal("expected problems")
+	}
+	var fields []string
+	for _, p := range sdk.ProblemsOf(err) {
+		fields = append(fields, p.Field)
+	}
+	if diff := cmp.Diff([]string{"entries.name", "entries.text", "entries.nam"}, fields); diff != "" {
+		t.Errorf("fields of the problems, -want +got:\n%s", diff)
 	}
 	want := []string{
 		"spec.config: entries.name: expected a text, but found a number", "entries.text: Required value",

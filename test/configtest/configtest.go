@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -167,7 +168,9 @@ func MustAgree(t *testing.T, problems []sdk.Problem, err error) {
 		t.Errorf("expected a problem of the configuration with a reason, but found %#v", err)
 	}
 	for _, p := range problems {
-		if p.Field == "" || p.Message == "" || !strings.Contains(err.Error(), p.Message) {
+		unread := strings.Replace(p.Message, " field", " field "+strconv.Quote(p.Field), 1) // as the error names it
+		said := strings.Contains(err.Error(), p.Message) || strings.Contains(err.Error(), unread)
+		if p.Field == "" || p.Message == "" || !said {
 			t.Errorf("expected a part of the error %v, but found %+v", err, p)
 		}
 	}

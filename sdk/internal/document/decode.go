@@ -56,6 +56,9 @@ type Unread struct {
 	Kind, Hint string
 }
 
+// Message is for a text that names the field before it.
+func (u Unread) Message() string { return u.Kind + u.Hint }
+
 // Text names the field after what is wrong with it.
 func (u Unread) Text() string { return u.Kind + " " + strconv.Quote(u.Field) + u.Hint }
 

@@ -222,7 +222,7 @@ func TestConfigurations(t *testing.T) {
 		`{` + v1alpha1 + www + `"value": "x"}`:                        {"value"},
 		`{` + v1 + `"type": "MX", "ttlSeconds": -1}`:                  {"type", "name", "ttlSeconds", "values"},
 		`{` + v1 + www + `"type": "A", "values": ["192.0.2.1", "::1", "x"], "value": "y"}`: {
-			"values[1]", "values[2]", "spec.config", // the last one is of an unknown field
+			"values[1]", "values[2]", "value", // the last one is an unknown field
 		},
 		`{` + v1 + www + `"type": "TXT", "values": ["x"], "continuousReconcile": {"every": "x"}}`: {
 			"continuousReconcile.every",

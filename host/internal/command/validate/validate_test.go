@@ -107,7 +107,7 @@ func TestItemsValidate(t *testing.T) {
 		"what the decoder finds": {
 			itemOf("bad", "picky", "{count: x, ov: apples}"),
 			"FILE: bad: spec.config.count: expected a whole number, but found a text\n" +
-				"FILE: bad: spec.config: unknown field \"ov\"; did you mean of?\n" +
+				"FILE: bad: spec.config.ov: unknown field; did you mean of?\n" +
 				"DeployItems: 1, problems: 2, not checked: 0\n", 1,
 		},
 		"no configuration": {
