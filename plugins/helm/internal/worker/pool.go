@@ -18,9 +18,10 @@ const (
 	// maxRequests bounds the requests of a worker, maxIdle its wait for the next one.
 	maxRequests = 200
 	maxIdle     = 30 * time.Second
-	// startDelay is the wait of a request for a busy worker before a new one is started: a start takes longer than a
-	// small chart, and more CPU time.
-	startDelay = 50 * time.Millisecond
+	// startDelay is the wait of a request for a busy worker before a new one is started: about as long as a start takes,
+	// which also costs more CPU time than a small chart. So a few workers serve a target that answers fast, and a slow
+	// one gets more of them.
+	startDelay = 100 * time.Millisecond
 )
 
 // Options are the settings of a Pool.
