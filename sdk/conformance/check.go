@@ -49,7 +49,7 @@ func check(ctx context.Context, plugin *Plugin, err error, o Options) (*Report, 
 // Check checks all rules. The plugin lives on, unless it breaks them: the end of a program is checked with other
 // processes, if Start has started it. The error is as with Binary.
 func (p *Plugin) Check(ctx context.Context, o Options) (*Report, error) {
-	cases, err := o.prepared()
+	cases, err := o.prepared(p.info)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/conformance/internal/exchange"
 	"github.com/pergola-deploy/pergola/sdk/conformance/internal/schema"
 	"github.com/pergola-deploy/pergola/sdk/conformance/internal/strange"
@@ -81,6 +82,7 @@ func (t *caller) Call(ctx context.Context, in trial.Call) trial.End {
 	}
 	if result.Failed != nil {
 		end.Failed, end.RetryAfter = result.Failed.Error(), hostside.RetryAfter(result.Failed.Errors)
+		end.Final = slices.ContainsFunc(result.Failed.Codes(), v1alpha1.ErrorCode.EndsJob)
 	}
 	return end
 }

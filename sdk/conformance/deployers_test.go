@@ -1,14 +1,20 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/conformance/internal/strange"
@@ -56,6 +62,8 @@ func answersWith(change func(res *response, token string)) method {
 func fall() error { panic("the shelf has fallen") } //nolint:forbidigo // what is tested
 
 func panics(context.Context, *shelf, *request) (*response, error) { return nil, fall() }
+
+func tired(context.Context, *shelf, *request) (*response, error) { return nil, errTired }
 
 func forever(context.Context, *shelf, *request) (*response, error) {
 	return sdk.WaitFor("the end of time", time.Millisecond), nil
@@ -141,9 +149,7 @@ func badDeployers() map[string]badDeployer {
 				return nil, req.SaveProviderStatus(ctx, bookStatus{APIVersion: shelfAPI, Kind: "Status", Book: nameOf(req)})
 			},
 		}},
-		"CheckHealth fails": {RuleCheckHealth, &shelf{health: func(context.Context, *shelf, *request) (*response, error) {
-			return nil, errTired
-		}}},
+		"CheckHealth fails": {RuleCheckHealth, &shelf{timeout: time.Second, health: tired}},
 		"Diff shows creations for ever": {RuleDiff, &shelf{diff: func(_ *shelf, req *request) (*sdk.DiffResponse, error) {
 			return preview(&shelf{}, req)
 		}}},
@@ -270,12 +276,14 @@ func badDeployers() map[string]badDeployer {
 
 		// Jobs.
 		"never succeeds": {RuleReconcile, &shelf{
+			timeout: time.Second,
 			reconcile: func(_ context.Context, _ *shelf, req *request) (*response, error) {
 				_, _, err := read(req)
 				return sdk.WaitFor("the end of time", time.Millisecond), err
 			},
 		}},
 		"fails once it has succeeded": {RuleReconcile, &shelf{
+			timeout: time.Second,
 			reconcile: func(ctx context.Context, d *shelf, req *request) (*response, error) {
 				status := bookStatus{}
 				if _, err := req.DecodeProviderStatus(&status, "Status", shelfAPI); err == nil && status.Note != "" {
@@ -289,17 +297,16 @@ func badDeployers() map[string]badDeployer {
 			},
 		}},
 		"its force never ends": {RuleForce, &shelf{
-			force: forever, reconcile: func(ctx context.Context, d *shelf, req *request) (*response, error) {
+			timeout: time.Second,
+			force:   forever, reconcile: func(ctx context.Context, d *shelf, req *request) (*response, error) {
 				if req.Forced {
 					return forever(ctx, d, req)
 				}
 				return deploy(ctx, d, req)
 			},
 		}},
-		"its force fails": {RuleForce, &shelf{force: func(_ context.Context, _ *shelf, req *request) (*response, error) {
-			return nil, errTired
-		}}},
-		"its abort never ends": {RuleAbort, &shelf{abort: forever}},
+		"its force fails":      {RuleForce, &shelf{timeout: time.Second, force: tired}},
+		"its abort never ends": {RuleAbort, &shelf{timeout: time.Second, abort: forever}},
 		"its abort keeps the next job from the item": {RuleAbort, &shelf{
 			abort: func(_ context.Context, _ *shelf, req *request) (*response, error) {
 				return &response{ProviderStatus: bookStatus{APIVersion: shelfAPI, Kind: "Aborted", Book: nameOf(req)}}, nil
@@ -309,6 +316,7 @@ func badDeployers() map[string]badDeployer {
 			return nil, nil
 		}}},
 		"its deletion needs the book": {RuleDelete, &shelf{
+			timeout: time.Second,
 			delete: func(ctx context.Context, d *shelf, req *request) (*response, error) {
 				if !d.has(nameOf(req)) {
 					return nil, errors.New("404")
@@ -316,7 +324,7 @@ func badDeployers() map[string]badDeployer {
 				return remove(ctx, d, req)
 			},
 		}},
-		"its deletion never ends": {RuleDelete, &shelf{delete: forever}},
+		"its deletion never ends": {RuleDelete, &shelf{timeout: time.Second, delete: forever}},
 		"it keeps something of deleted items": {RuleDelete, &shelf{holdings: func(*shelf) []sdk.Holding {
 			return []sdk.Holding{{Namespace: "default", Name: "item", UID: DeployItem(shelfType, nil).UID}}
 		}}},
@@ -377,11 +385,116 @@ func TestBadDeployers(t *testing.T) {
 	}
 }
 
+// sometimes returns an error of a busy API for each first call of a pair.
+func sometimes() func() error {
+	var calls atomic.Int32
+	return func() error {
+		if calls.Add(1)%2 == 1 {
+			return errTired
+		}
+		return nil
+	}
+}
+
+// Good deployers, the first one with all capabilities.
+func goodDeployers() map[string]*shelf {
+	busy, busyDiff, busyHealth := sometimes(), sometimes(), sometimes()
+	return map[string]*shelf{
+		"has all capabilities": {options: []sdk.Option{sdk.ProviderConfigSchema(shelfType, []byte(`{"type":"object"}`))}},
+		"has an API that is busy at times": {
+			reconcile: func(ctx context.Context, d *shelf, req *request) (*response, error) {
+				if _, _, err := read(req); err != nil {
+					return nil, err
+				}
+				if err := busy(); err != nil {
+					return nil, err
+				}
+				return deploy(ctx, d, req)
+			},
+			delete: func(ctx context.Context, d *shelf, req *request) (*response, error) {
+				if err := busy(); err != nil {
+					return nil, err
+				}
+				return remove(ctx, d, req)
+			},
+			diff: func(d *shelf, req *request) (*sdk.DiffResponse, error) {
+				if err := busyDiff(); err != nil {
+					return nil, err
+				}
+				return preview(d, req)
+			},
+			health: func(ctx context.Context, d *shelf, req *request) (*response, error) {
+				if err := busyHealth(); err != nil {
+					return nil, err
+				}
+				return healthyBook(ctx, d, req)
+			},
+		},
+	}
+}
+
+// Rule (plugin-authors.md#4-test-it, TestGoodDeployers): `sdktest.Conform` and `pergola plugins verify` try an error
+// that does not end a job again until its time is up.
+func TestGoodDeployers(t *testing.T) {
+	t.Parallel()
+	for name, good := range goodDeployers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if report := good.judge(t); len(report.Broken()) > 0 {
+				t.Errorf("found %v", report.Broken())
+			}
+		})
+	}
+}
+
+// Rule (plugin-authors.md#4-test-it): `sdktest.Conform` and `pergola plugins verify` delete the item after a failure,
+// too.
+func TestNothingIsLeftOfAFailedDeployment(t *testing.T) {
+	t.Parallel()
+	d := &shelf{timeout: time.Second, reconcile: func(ctx context.Context, d *shelf, req *request) (*response, error) {
+		_, err := deploy(ctx, d, req)
+		return nil, cmp.Or(err, errTired)
+	}}
+	report := d.judge(t)
+	broken := report.Broken()
+	if len(broken) != 1 || broken[0].Rule != RuleReconcile || !strings.Contains(broken[0].Messages[0], errTired.Error()) {
+		t.Errorf("expected that Reconcile fails with %q, but found %v", errTired, broken)
+	}
+	if d.has("default/item") {
+		t.Error("the book is still there")
+	}
+}
+
+// A job has the time that a host gives it.
+func TestTimeoutOfAJob(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		set, plugin, want time.Duration
+		item              v1alpha1.Duration
+	}{
+		{want: time.Minute},
+		{plugin: time.Hour, want: time.Hour},
+		{plugin: time.Hour, item: "20m", want: 20 * time.Minute},
+		{item: v1alpha1.NoDuration, want: time.Minute},
+		{set: time.Second, plugin: time.Hour, item: "20m", want: time.Second},
+	} {
+		c := fakeCase()
+		c.Timeout, c.Call.DeployItem.Spec.Timeout = test.set, test.item
+		info := &deployerv1.GetInfoResponse{}
+		if test.plugin > 0 {
+			info.Timeouts = map[string]*durationpb.Duration{fakeType: durationpb.New(test.plugin)}
+		}
+		cases, err := (&Options{Cases: []Case{c}}).prepared(info)
+		if err != nil || cases[0].Timeout != test.want {
+			t.Errorf("%+v: found %v, error %v", test, cases, err)
+		}
+	}
+}
+
 // A good deployer with all capabilities breaks none of the rules, and each rule without a process is checked.
 func TestGoodDeployer(t *testing.T) {
 	t.Parallel()
-	good := &shelf{options: []sdk.Option{sdk.ProviderConfigSchema(shelfType, []byte(`{"type":"object"}`))}}
-	report := good.judge(t)
+	report := goodDeployers()["has all capabilities"].judge(t)
 	for _, f := range report.Findings {
 		process := []Rule{RuleHandshake, RuleMutualTLS, RuleSignalsIgnored, RuleEndsWhenTold, RuleEndsWithHost, RuleConfigure}
 		if f.Verdict != Passed && !slices.Contains(process, f.Rule) {

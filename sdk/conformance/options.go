@@ -1,11 +1,14 @@
 package conformance
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os/exec"
 	"time"
 
+	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/conformance/internal/bounds"
 	"github.com/pergola-deploy/pergola/sdk/conformance/internal/launch"
 	"github.com/pergola-deploy/pergola/sdk/conformance/internal/strange"
@@ -44,7 +47,8 @@ type Case struct {
 	// Call to carry out. Its item has a provider configuration and no provider status. OnSave, OnMessage and Stop are
 	// not used.
 	Call Call
-	// Timeout of each job; zero for one minute.
+	// Timeout of each job; zero for the item's spec.timeout, or else the plugin's own one for the type, or else one
+	// minute.
 	Timeout time.Duration
 }
 
@@ -60,8 +64,8 @@ func (o *Options) launch() launch.Options {
 	return launch.Options{Env: o.Env, Args: o.Args, Start: o.Start, Output: o.Output, Timeout: o.bounds().Probe}
 }
 
-// prepared returns the cases with their defaults. The error names a missing part.
-func (o *Options) prepared() ([]Case, error) {
+// prepared returns the cases with their defaults for this plugin. The error names a missing or wrong part.
+func (o *Options) prepared(info *deployerv1.GetInfoResponse) ([]Case, error) {
 	cases := make([]Case, 0, len(o.Cases))
 	for _, c := range o.Cases {
 		if c.Call.DeployItem == nil || c.Call.DeployItem.Spec.Config == nil {
@@ -70,9 +74,12 @@ func (o *Options) prepared() ([]Case, error) {
 		if _, err := strange.WithField(c.Call.DeployItem.Spec.Config.Raw); err != nil {
 			return nil, fmt.Errorf("the provider configuration of case %q must be a JSON object: %w", c.Name, err)
 		}
-		if c.Timeout == 0 {
-			c.Timeout = time.Minute
+		item, _, err := cmp.Or(c.Call.DeployItem.Spec.Timeout, v1alpha1.NoDuration).Parse() // zero without a limit
+		if err != nil {
+			return nil, fmt.Errorf("spec.timeout of case %q: %w", c.Name, err)
 		}
+		plugin := info.GetTimeouts()[string(c.Call.DeployItem.Spec.Type)].AsDuration()
+		c.Timeout = cmp.Or(c.Timeout, item, plugin, time.Minute)
 		c.Call.OnSave, c.Call.OnMessage, c.Call.Stop = nil, nil, nil
 		cases = append(cases, c)
 	}

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,6 +53,8 @@ type shelf struct {
 	hook                                    hook.Func
 	holdings                                func(d *shelf) []sdk.Holding
 	options                                 []sdk.Option
+	// timeout of the jobs, short for a deployer that never ends or never succeeds.
+	timeout time.Duration
 
 	mu    sync.Mutex
 	books map[string]sdk.Holding
@@ -275,7 +278,7 @@ func (d *shelf) judge(t *testing.T) *Report {
 	logs.through(plugin)
 	item := DeployItem(shelfType, json.RawMessage(`{"apiVersion":"example.org/v1","kind":"Config","title":"A"}`))
 	report, err := plugin.Check(t.Context(), Options{KeepConfiguration: true, Cases: []Case{{
-		Name: "a book", Timeout: 2 * time.Second, Call: Call{
+		Name: "a book", Timeout: cmp.Or(d.timeout, time.Minute), Call: Call{
 			DeployItem: item,
 			Target: &sdk.Target{
 				Name: "shelf", Type: "example.org/shelf",

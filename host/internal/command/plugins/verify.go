@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -27,9 +28,10 @@ import (
 
 // verification is a check of plugins.
 type verification struct {
-	items []string
-	local local.Flags
-	call  local.CallFlags
+	items   []string
+	timeout time.Duration
+	local   local.Flags
+	call    local.CallFlags
 }
 
 func newVerifyCommand(version string) *cobra.Command {
@@ -62,6 +64,8 @@ The exit code is 1 if anything is wrong.`,
 	v.call.AddTo(flags)
 	v.local.AddAttachTo(flags)
 	flags.StringArrayVar(&v.items, "item", nil, "file with a DeployItem to deploy and delete; may be given several times")
+	flags.DurationVar(&v.timeout, "timeout", 0, "maximum duration of each job of an item (default: its spec.timeout, "+
+		"or else the plugin's own one for the type, or else one minute)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		verdicts, err := v.verify(cmd.Context(), args, cmd.ErrOrStderr())
 		if err != nil {
@@ -213,7 +217,7 @@ func (v *verification) cases(ctx context.Context) ([]conformance.Case, error) {
 		if read.Target != nil {
 			call.Target = call.Targets[read.Target.Target.Name]
 		}
-		cases = append(cases, conformance.Case{Name: path, Call: call})
+		cases = append(cases, conformance.Case{Name: path, Call: call, Timeout: v.timeout})
 	}
 	return cases, nil
 }

@@ -86,7 +86,7 @@ func (t *Trial) interrupt(ctx context.Context, status json.RawMessage) json.RawM
 func (t *Trial) deploy(ctx context.Context, before view, status json.RawMessage) (last json.RawMessage, ok bool) {
 	end := t.job(ctx, Reconcile, Call{Method: MethodReconcile, Name: "Reconcile", Status: status})
 	if !end.Succeeded {
-		return nil, false
+		return end.Status, false
 	}
 	t.inspect(ctx, before, end.Status)
 	end = t.job(ctx, Reconcile, Call{Method: MethodReconcile, Name: "Reconcile after success", Status: end.Status})
@@ -135,7 +135,5 @@ func (t *Trial) again(ctx context.Context) {
 
 // render returns the desired objects.
 func (t *Trial) render(ctx context.Context, status json.RawMessage) ([]sdk.Child, error) {
-	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
-	defer cancel()
-	return t.Plugin.Render(ctx, status)
+	return ask(ctx, t, func(ctx context.Context) ([]sdk.Child, error) { return t.Plugin.Render(ctx, status) })
 }

@@ -36,15 +36,17 @@ func (v view) creates(other view) bool {
 
 // look asks for a view.
 func (t *Trial) look(ctx context.Context, name string, status json.RawMessage) (v view) {
-	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
-	defer cancel()
 	if t.Can.Diff {
 		t.Checked(Diff)
 		var err error
-		if v.changes, err = t.Plugin.Diff(ctx, status); err != nil {
+		diff := func(ctx context.Context) ([]sdk.Change, error) { return t.Plugin.Diff(ctx, status) }
+		if v.changes, err = ask(ctx, t, diff); err != nil {
 			t.breaks(Diff, name, "expected changes, but found: %v", err)
+			t.Can.Diff = false // the further calls would take as long
 		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
+	defer cancel()
 	if t.Can.Collect {
 		// Without the access to the host's cluster there may be none; rule holdings is about that.
 		all, _ := t.Plugin.Holdings(ctx)
@@ -81,13 +83,14 @@ func (t *Trial) preview(ctx context.Context) view {
 }
 
 func (t *Trial) validate(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
-	defer cancel()
-	if problems, err := t.Plugin.Validate(ctx, t.Config); err != nil || len(problems) > 0 {
+	validate := func(config json.RawMessage) ([]sdk.Problem, error) {
+		return ask(ctx, t, func(ctx context.Context) ([]sdk.Problem, error) { return t.Plugin.Validate(ctx, config) })
+	}
+	if problems, err := validate(t.Config); err != nil || len(problems) > 0 {
 		t.breaks(Validate, "Validate", "expected no problems of a valid provider configuration, but found %v (error %v)",
 			problems, err)
 	}
-	problems, err := t.Plugin.Validate(ctx, t.WithUnknown)
+	problems, err := validate(t.WithUnknown)
 	if err != nil || !slices.ContainsFunc(problems, func(p sdk.Problem) bool {
 		return strings.Contains(p.Field+" "+p.Message, t.UnknownField)
 	}) {
@@ -130,7 +133,9 @@ func (t *Trial) inspect(ctx context.Context, before view, status json.RawMessage
 		return
 	}
 	t.Checked(CheckHealth)
-	end := t.once(ctx, Call{Method: MethodCheckHealth, Name: string(MethodCheckHealth), Status: status})
+	limited, cancel := context.WithTimeout(ctx, t.Timeout)
+	end := t.answered(limited, Call{Method: MethodCheckHealth, Name: string(MethodCheckHealth), Status: status})
+	cancel()
 	if !end.Succeeded && end.InProgress == nil {
 		t.breaks(CheckHealth, "CheckHealth after success", "expected health or a lack, but it %s", end.Text)
 	}

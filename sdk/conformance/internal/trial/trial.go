@@ -6,12 +6,15 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
@@ -72,8 +75,9 @@ type Call struct {
 type End struct {
 	Succeeded  bool
 	InProgress *sdk.InProgress
-	// Failed has the errors in one text, with their codes.
+	// Failed has the errors in one text, with their codes. Final reports whether they end the job.
 	Failed string
+	Final  bool
 	// RetryAfter is the least pause before the next try of a failed call; zero if its errors name none or end the job.
 	RetryAfter time.Duration
 	Err        error
@@ -98,11 +102,12 @@ type Trial struct {
 	Plugin Plugin
 	Can    hostside.Capabilities
 	// Name of the case, UID of its item, and its provider configuration, valid and with an unknown field.
-	Name                     string
-	UID                      types.UID
-	Config, WithUnknown      json.RawMessage
-	UnknownField             string
-	BaitTargets              map[string][]byte // none for a case without a Target
+	Name                string
+	UID                 types.UID
+	Config, WithUnknown json.RawMessage
+	UnknownField        string
+	BaitTargets         map[string][]byte // none for a case without a Target
+	// Timeout of each job, Moment until a call is cut short or a failed one is tried again, MaxPoll between calls.
 	Timeout, Moment, MaxPoll time.Duration
 	// Checked gets each checked rule, Broken each breach.
 	Checked func(rule Rule)
@@ -113,7 +118,7 @@ func (t *Trial) breaks(rule Rule, where, format string, args ...any) {
 	t.Broken(rule, fmt.Sprintf("case %q: %s: ", t.Name, where)+fmt.Sprintf(format, args...))
 }
 
-// Run deploys the item and deletes it, twice.
+// Run deploys the item and deletes it, twice. Whatever is left of a failed deployment is deleted, too.
 func (t *Trial) Run(ctx context.Context) {
 	before := t.preview(ctx)
 	t.refuseUnknownField(ctx)
@@ -121,14 +126,10 @@ func (t *Trial) Run(ctx context.Context) {
 	status := t.refuseSaves(ctx)
 	status = t.interrupt(ctx, status)
 	status, ok := t.deploy(ctx, before, status)
-	if !ok {
-		return
+	if t.delete(ctx, status) && ok {
+		t.forgotten(ctx, before)
+		t.again(ctx)
 	}
-	if !t.delete(ctx, status) {
-		return
-	}
-	t.forgotten(ctx, before)
-	t.again(ctx)
 }
 
 // once makes one call.
@@ -150,29 +151,68 @@ func (t *Trial) job(ctx context.Context, rule Rule, call Call) End {
 	return end
 }
 
-// untilDone repeats an operation while it is in progress, or its error says when to try again. After the first answer a
-// forced job goes on with Reconcile.
+// untilDone repeats an operation while it is in progress. After the first answer a forced job goes on with Reconcile.
 func (t *Trial) untilDone(ctx context.Context, call Call) End {
 	for {
-		end := t.Plugin.Call(ctx, call)
-		if end.InProgress == nil && end.RetryAfter == 0 {
+		end := t.answered(ctx, call)
+		if end.InProgress == nil {
 			return end
 		}
 		if t.pause(ctx, end); ctx.Err() != nil {
 			return end
 		}
-		if call.Status = end.Status; call.Method == MethodForceReconcile && end.InProgress != nil {
+		if call.Status = end.Status; call.Method == MethodForceReconcile {
 			call.Method = MethodReconcile
 		}
 	}
 }
 
-// pause waits for the next call of a job. A deployer may be called earlier than it asked for at any time.
-func (t *Trial) pause(ctx context.Context, end End) {
-	pause := end.RetryAfter
-	if end.InProgress != nil {
-		pause = min(cmp.Or(max(end.InProgress.PollAfter, 0), t.MaxPoll), t.MaxPoll)
+// answered repeats a call while its errors do not end the job, as a host does. If the time ends during a try, the
+// error of the one before it says more.
+func (t *Trial) answered(ctx context.Context, call Call) End {
+	var last End
+	for {
+		end := t.Plugin.Call(ctx, call)
+		switch {
+		case end.Err != nil && ctx.Err() != nil && last.Failed != "":
+			return last
+		case end.Failed == "" || end.Final:
+			return end
+		}
+		if wait(ctx, max(end.RetryAfter, t.Moment)); ctx.Err() != nil {
+			return end
+		}
+		last, call.Status = end, end.Status
 	}
+}
+
+// ask repeats a question as answered does a call.
+func ask[T any](ctx context.Context, t *Trial, question func(context.Context) (T, error)) (answer T, err error) {
+	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
+	defer cancel()
+	var last error
+	for {
+		answer, err = question(ctx)
+		var failed interface{ Codes() []v1alpha1.ErrorCode }
+		switch isFailure := errors.As(err, &failed); {
+		case err != nil && !isFailure && ctx.Err() != nil && last != nil:
+			return answer, last
+		case !isFailure || slices.ContainsFunc(failed.Codes(), v1alpha1.ErrorCode.EndsJob):
+			return answer, err
+		}
+		if wait(ctx, t.Moment); ctx.Err() != nil {
+			return answer, err
+		}
+		last = err
+	}
+}
+
+// pause waits for the next call of a job in progress. A deployer may be called earlier than it asked for at any time.
+func (t *Trial) pause(ctx context.Context, end End) {
+	wait(ctx, min(cmp.Or(max(end.InProgress.PollAfter, 0), t.MaxPoll), t.MaxPoll))
+}
+
+func wait(ctx context.Context, pause time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(pause):
