@@ -15,7 +15,7 @@ var baits = []string{
 // New returns a watchdog with the baits as its secrets.
 func New() *Watchdog {
 	w := &Watchdog{}
-	w.Secrets.Note(baits...)
+	w.Secrets.Note("", baits...)
 	return w
 }
 

@@ -3,6 +3,7 @@ package watchdog
 import (
 	"bytes"
 	"encoding/base64"
+	"fmt"
 	"regexp"
 	"strings"
 	"sync"
@@ -14,7 +15,7 @@ import (
 // Secrets are the credentials of calls. A text must not hold one of them.
 type Secrets struct {
 	mu    sync.Mutex
-	texts map[string]bool
+	texts map[string]string // the key of each
 }
 
 const (
@@ -29,7 +30,9 @@ var (
 		`(?i)token|passw|secret|credential|private|api.?key|access.?key|client.?key|bearer|^key$|^auth`)
 	// plainKey is the key of a value beside credentials.
 	plainKey = regexp.MustCompile(
-		`(?i)(names?|namespace|ref|url|uri|server|host|endpoint|type|kind|method|mode|id|path|file|algorithm)$`)
+		`(?i)(names?|namespace|ref|url|uri|server|host|endpoint|type|kind|method|mode|id|path|file|algorithm|` +
+			`domain|mail|regions?|zones?|tenant|scopes?|realm|audience|issuer|account|project|organi[sz]ation|` +
+			`expiry|expires|expiration|lifetime|ttl|period|version)$`)
 	word = regexp.MustCompile(`^[a-z]*$`)
 )
 
@@ -40,41 +43,51 @@ func (s *Secrets) Add(content, item []byte) {
 		return
 	}
 	if err := yaml.Unmarshal(content, &document); err != nil {
-		s.add(string(content), item)
+		s.add("", string(content), item)
 		return
 	}
 	if text, ok := document.(string); ok {
-		s.add(text, item)
+		s.add("", text, item)
 		return
 	}
-	s.collect(document, false, item)
+	s.collect(document, "", false, item)
 }
 
-// collect adds the credentials in a document. secret reports whether a key around it is one of credentials.
-func (s *Secrets) collect(document any, secret bool, item []byte) {
+// collect adds the credentials in a document, the value of this key. secret reports whether the key, or one around it,
+// is one of credentials. That holds for all values inside, unless the key of one of them says which is the secret.
+func (s *Secrets) collect(document any, key string, secret bool, item []byte) {
 	switch value := document.(type) {
 	case map[string]any:
-		for key, inner := range value {
-			_, isMap := inner.(map[string]any)
-			plain := plainKey.MatchString(key) && !isMap
-			s.collect(inner, (secret || secretKey.MatchString(key)) && !plain, item)
+		for inner, nested := range value {
+			secret = secret && !isSecret(inner, nested)
+		}
+		for inner, nested := range value {
+			s.collect(nested, inner, isSecret(inner, nested) || secret && !isPlain(inner, nested), item)
 		}
 	case []any:
 		for _, inner := range value {
-			s.collect(inner, secret, item)
+			s.collect(inner, key, secret, item)
 		}
 	case string:
 		var inner map[string]any
 		if strings.Contains(value, ":") && yaml.Unmarshal([]byte(value), &inner) == nil && len(inner) > 0 { // a kubeconfig
-			s.collect(inner, secret, item)
+			s.collect(inner, key, secret, item)
 		} else if secret {
-			s.add(value, item)
+			s.add(key, value, item)
 		}
 	}
 }
 
-// add adds a secret in all forms of it in texts.
-func (s *Secrets) add(secret string, item []byte) {
+// isPlain reports whether a key is one of a value beside credentials.
+func isPlain(key string, value any) bool {
+	_, isMap := value.(map[string]any)
+	return plainKey.MatchString(key) && !isMap
+}
+
+func isSecret(key string, value any) bool { return secretKey.MatchString(key) && !isPlain(key, value) }
+
+// add adds the secret of a key, in all forms of it in texts.
+func (s *Secrets) add(key, secret string, item []byte) {
 	if len(secret) < minSecret || len(secret) < minWord && word.MatchString(secret) ||
 		bytes.Contains(item, []byte(secret)) {
 		return
@@ -83,7 +96,7 @@ func (s *Secrets) add(secret string, item []byte) {
 	if decoded, err := base64.StdEncoding.DecodeString(secret); err == nil && utf8.Valid(decoded) {
 		forms = append(forms, lines(string(decoded))...)
 	}
-	s.Note(append(forms, lines(secret)...)...)
+	s.Note(key, append(forms, lines(secret)...)...)
 }
 
 // lines returns the long lines of a text of several, such as a private key.
@@ -97,26 +110,29 @@ func lines(text string) (long []string) {
 	return long
 }
 
-// Note adds secret texts.
-func (s *Secrets) Note(texts ...string) {
+// Note adds secret texts. The key is where they come from; empty for none.
+func (s *Secrets) Note(key string, texts ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.texts == nil {
-		s.texts = map[string]bool{}
+		s.texts = map[string]string{}
 	}
 	for _, text := range texts {
-		s.texts[text] = true
+		s.texts[text] = key
 	}
 }
 
-// In reports whether a text has one of the secrets.
-func (s *Secrets) In(text []byte) bool {
+// In reports whether a text has one of the secrets, and names its key for a message.
+func (s *Secrets) In(text []byte) (which string, found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for secret := range s.texts {
+	for secret, key := range s.texts {
 		if bytes.Contains(text, []byte(secret)) {
-			return true
+			if key != "" {
+				which = fmt.Sprintf(" (of the key %.100q)", key)
+			}
+			return which, true
 		}
 	}
-	return false
+	return "", false
 }

@@ -10,7 +10,11 @@ const (
 	key = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIF0aYkqoEZzs2Xj9x0\n-----END PRIVATE KEY-----\n"
 	pin = "48151623-42"
 
-	login = `{"auth":{"username":"administrator1","password":"` + pin + `"}}`
+	gcp = `{"credentials":{"type":"service_account","universe_domain":"googleapis.com","client_id":"1234567890123",` +
+		`"client_email":"deployer@prod.example.org","private_key":"-----BEGIN PRIVATE KEY-----\n` +
+		`MC4CAQAwBQYDK2VwBCIEIF0aYkqoEZzs2Xj9x0\n-----END PRIVATE KEY-----\n","token_uri":"https://oauth2.example.org"}}`
+	access = `{"credentials":{"region":"eu-central-1","stage":"stage-four4","accessKey":"` + pin + `"}}`
+	login  = `{"auth":{"username":"administrator1","password":"` + pin + `"}}`
 )
 
 // TestSecrets: credentials of a Target are secret in each form, and nothing beside them.
@@ -43,14 +47,25 @@ func TestSecrets(t *testing.T) {
 		"a password of a word":            {`{"password":"password"}`, "", "the password is wrong", false},
 		"a password that the item has":    {`{"password":"` + pin + `"}`, `{"spec":"` + pin + `"}`, pin, false},
 		"the whole content":               {"0123456789abcdef", "", "no such token: 0123456789abcdef", true},
+		"the domain in a key of GCP":      {gcp, "", "https://iam.googleapis.com", false},
+		"the e-mail in a key of GCP":      {gcp, "", "deployer@prod.example.org may not list zones", false},
+		"the client in a key of GCP":      {gcp, "", "client 1234567890123", false},
+		"the secret in a key of GCP":      {gcp, "", "parse MC4CAQAwBQYDK2VwBCIEIF0aYkqoEZzs2Xj9x0", true},
+		"the tenant of a login":           {`{"auth":{"tenant":"production-eu"}}`, "", "production-eu", false},
+		"the region of credentials":       {`{"credentials":{"region":"eu-central-1"}}`, "", "eu-central-1", false},
+		"the key beside a region":         {access, "", pin, true},
+		"a part of credentials":           {`{"credentials":{"region":"eu-central-1","pin":"` + pin + `"}}`, "", pin, true},
+		"a value beside a secret":         {access, "", "stage-four4", false},
+		"a zone":                          {`{"privateZone":"corp.example.org"}`, "", "corp.example.org", false},
+		"the expiry of a token":           {`{"tokenExpiry":"2026-12-01"}`, "", "2026-12-01", false},
 		"no content":                      {"", "", "", false},
 		"half a document":                 {`{"token": "` + pin, "", `unexpected end of {"token": "` + pin, true},
 		"the rest of a text with a token": {kubeconfig, "", strings.Repeat("x", 1<<10), false},
 	} {
 		s := &Secrets{}
 		s.Add([]byte(test.content), []byte(test.item))
-		if s.In([]byte(test.text)) != test.secret {
-			t.Errorf("%s: expected secret %t", name, test.secret)
+		if which, found := s.In([]byte(test.text)); found != test.secret {
+			t.Errorf("%s: expected secret %t, but found %q", name, test.secret, which)
 		}
 	}
 }
@@ -59,8 +74,12 @@ func TestSecrets(t *testing.T) {
 func TestSecretInALog(t *testing.T) {
 	t.Parallel()
 	w, found := New(), 0
-	w.Secrets.Note(pin)
-	w.ReportTo(func(Breach, string) { found++ })
+	w.Secrets.Note("password", pin)
+	w.ReportTo(func(_ Breach, message string) {
+		if found++; strings.Contains(message, pin) || !strings.Contains(message, `"password"`) {
+			t.Errorf("expected the key without the secret, but found %s", message)
+		}
+	})
 	log := w.Log(nil)
 	for _, text := range []string{"the token is " + pin[:5], pin[5:], " and more"} {
 		if _, err := log.Write([]byte(text)); err != nil {

@@ -117,8 +117,8 @@ func (h *heard) RecvMsg(m any) error {
 func (w *Watchdog) hear(method string, answer any, err error) {
 	method = path.Base(method)
 	if err != nil {
-		if !errors.Is(err, io.EOF) && w.Secrets.In([]byte(err.Error())) {
-			w.breaks(Credentials, "%s: credentials of a call are in its error", method)
+		if which, found := w.Secrets.In([]byte(err.Error())); found && !errors.Is(err, io.EOF) {
+			w.breaks(Credentials, "%s: credentials of a call%s are in its error", method, which)
 		}
 		return
 	}
@@ -130,8 +130,9 @@ func (w *Watchdog) hear(method string, answer any, err error) {
 	if said, ok := m.(*deployerv1.PluginMessage); ok {
 		kind = fmt.Sprintf("%T", said.GetContent())
 	}
-	if text, err := proto.Marshal(m); err == nil && w.Secrets.In(text) {
-		w.breaks(Credentials, "%s: credentials of a call are in a message: %s", method, kind)
+	text, _ := proto.Marshal(m) // it was received
+	if which, found := w.Secrets.In(text); found {
+		w.breaks(Credentials, "%s: credentials of a call%s are in a message: %s", method, which, kind)
 	}
 	w.findPanics(method, m.ProtoReflect())
 }
@@ -186,8 +187,8 @@ const maxTail = 4 << 10
 func (l *log) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	text := slices.Concat(l.tail, p)
-	if l.watchdog.Secrets.In(text) {
-		l.watchdog.breaks(Credentials, "credentials of a call are in the log")
+	if which, found := l.watchdog.Secrets.In(text); found {
+		l.watchdog.breaks(Credentials, "credentials of a call%s are in the log", which)
 		text = nil
 	}
 	l.tail = append([]byte{}, text[max(len(text)-maxTail, 0):]...)
