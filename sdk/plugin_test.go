@@ -115,7 +115,7 @@ func TestPanicsEndTheCallAndNotThePlugin(t *testing.T) {
 			t.Errorf("%s: the stack belongs to the log, not to the status: %v", name, err)
 		}
 	}
-	if _, err := plugin.Validate(ctx, "example.org/test", nil); err == nil {
+	if _, err := plugin.Validate(ctx, call); err == nil {
 		t.Error("Validate: expected an error")
 	}
 

@@ -97,13 +97,18 @@ func (c *Call) start() (*deployerv1.Start, error) {
 	return start, err
 }
 
+var errNoItem = errors.New("the call has no deploy item")
+
+// job returns the name of the job.
+func (c *Call) job() string { return cmp.Or(c.JobID, c.DeployItem.Status.JobID) }
+
 // question is start for a call in which the plugin cannot ask.
 func (c *Call) question() (*deployerv1.Start, error) {
 	if c.DeployItem == nil {
-		return nil, errors.New("the call has no deploy item")
+		return nil, errNoItem
 	}
 	in := hostside.Call{
-		DeployItem: c.DeployItem, JobID: cmp.Or(c.JobID, c.DeployItem.Status.JobID), Forced: c.Forced,
+		DeployItem: c.DeployItem, JobID: c.job(), Forced: c.Forced,
 		Children: c.Children, Claims: c.Claims, Context: cmp.Or(c.Context, &v1alpha1.Context{}),
 		Credentials: c.Credentials, OCMConfig: c.OCMConfig, HostCluster: c.HostCluster, Installation: c.Installation,
 	}

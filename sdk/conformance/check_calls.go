@@ -162,7 +162,7 @@ func (e *examination) validate(
 ) ([]sdk.Problem, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.limits.Probe)
 	defer cancel()
-	return e.plugin.Validate(ctx, itemType, config)
+	return e.plugin.Validate(ctx, e.asHost(Call{DeployItem: DeployItem(itemType, config)}))
 }
 
 // refuses checks that a call has failed for a mistake in the item, with its name in the message.

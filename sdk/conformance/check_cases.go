@@ -126,7 +126,7 @@ func (t *caller) callFor(in trial.Call) Call {
 
 // Validate implements trial.Plugin.
 func (t *caller) Validate(ctx context.Context, config json.RawMessage) ([]sdk.Problem, error) {
-	return t.e.validate(ctx, t.c.Call.DeployItem.Spec.Type, config)
+	return t.e.plugin.Validate(ctx, t.e.asHost(t.callFor(trial.Call{Config: config})))
 }
 
 // Render implements trial.Plugin.

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,12 +25,17 @@ func (p *Plugin) Configure(ctx context.Context, document []byte) ([]sdk.Problem,
 	return wire.Each(out.GetProblems(), problemFromWire), nil
 }
 
-// Validate checks a provider configuration, given as JSON.
-func (p *Plugin) Validate(ctx context.Context, itemType v1alpha1.DeployItemType, config []byte) ([]sdk.Problem, error) {
-	call := Call{DeployItem: DeployItem(itemType, config)}
+// Validate checks the provider configuration of a call. Of the call the plugin gets the deploy item, its Context, the
+// job and Forced.
+func (p *Plugin) Validate(ctx context.Context, call Call) ([]sdk.Problem, error) {
+	if call.DeployItem == nil {
+		return nil, errNoItem
+	}
 	p.meet(&call)
-	in, err := hostside.ValidateRequest(
-		&hostside.Call{DeployItem: call.DeployItem, Context: &v1alpha1.Context{}}, call.separate)
+	in, err := hostside.ValidateRequest(&hostside.Call{
+		DeployItem: call.DeployItem, JobID: call.job(), Forced: call.Forced,
+		Context: cmp.Or(call.Context, &v1alpha1.Context{}),
+	}, call.separate)
 	if err != nil {
 		return nil, fmt.Errorf("validate provider configuration: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/conformance/internal/bounds"
 	"github.com/pergola-deploy/pergola/sdk/hook"
 )
@@ -224,6 +225,9 @@ func (d *shelf) Validate(_ context.Context, req *request) (*sdk.ValidateResponse
 		config = req.DeployItem.Spec.Config.Raw
 	}
 	found, err := check(d, config)
+	if d.validate == nil && req.DeployItem.Spec.Target == nil {
+		found = append(found, sdk.Problem{Field: "spec.target", Message: "this deployer needs a Target"})
+	}
 	return &sdk.ValidateResponse{Problems: found}, err
 }
 
@@ -277,6 +281,7 @@ func (d *shelf) judge(t *testing.T) *Report {
 	defer plugin.Close()
 	logs.through(plugin)
 	item := DeployItem(shelfType, json.RawMessage(`{"apiVersion":"example.org/v1","kind":"Config","title":"A"}`))
+	item.Spec.Target = &v1alpha1.ObjectReference{Name: "shelf"}
 	report, err := plugin.Check(t.Context(), Options{KeepConfiguration: true, Cases: []Case{{
 		Name: "a book", Timeout: cmp.Or(d.timeout, time.Minute), Call: Call{
 			DeployItem: item,

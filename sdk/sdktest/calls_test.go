@@ -188,7 +188,9 @@ func TestOptionalMethods(t *testing.T) {
 	const content = `{"apiVersion":"v1","kind":"A","kubeconfig":"…"}`
 	call := greeterCall()
 	call.Target = &sdk.Target{Name: "here", Type: v1alpha1.KubernetesClusterTargetType, Content: []byte(content)}
-	validated, validateErr := plugin.Validate(ctx, "example.org/greeter", []byte(`{"a":1}`))
+	checked := greeterCall()
+	checked.DeployItem = DeployItem("example.org/greeter", json.RawMessage(`{"a":1}`))
+	validated, validateErr := plugin.Validate(ctx, checked)
 	configured, configureErr := plugin.Configure(ctx, []byte(`volume: 11`))
 	children, renderErr := plugin.Render(ctx, call)
 	changes, diffErr := plugin.Diff(ctx, call)
@@ -224,7 +226,7 @@ func TestMethodsThatThePluginDoesNotHave(t *testing.T) {
 	plugin := New(t, greeter{}, greeterOptions()...)
 	_, renderErr := plugin.Render(t.Context(), greeterCall())
 	_, diffErr := plugin.Diff(t.Context(), greeterCall())
-	_, validateErr := plugin.Validate(t.Context(), "example.org/greeter", nil)
+	_, validateErr := plugin.Validate(t.Context(), greeterCall())
 	for name, err := range map[string]error{
 		"Abort":       plugin.Abort(t.Context(), greeterCall()).Err,
 		"CheckHealth": plugin.CheckHealth(t.Context(), greeterCall()).Err,

@@ -96,8 +96,8 @@ func (p *deployerPage) checkConfiguration(t *testing.T, content map[string]any) 
 // validate has the plugin read a provider configuration.
 func (p *deployerPage) validate(t *testing.T, content map[string]any) {
 	t.Helper()
-	document := sdktest.DeployItem(p.itemType, content).Spec.Config.Raw
-	if problems, err := p.plugin.Validate(patient(t), p.itemType, document); err != nil || len(problems) > 0 {
+	call := sdktest.Call{DeployItem: sdktest.DeployItem(p.itemType, content)}
+	if problems, err := p.plugin.Validate(patient(t), call); err != nil || len(problems) > 0 {
 		t.Errorf("the plugin finds %v, error %v", problems, err)
 	}
 }

@@ -229,7 +229,8 @@ func TestConfigurations(t *testing.T) {
 		},
 		`{"apiVersion": "dns.example.org/v2", "kind": "RecordConfiguration"}`: {"spec.config"},
 	} {
-		problems, err := plugin.Validate(t.Context(), itemType, []byte(config))
+		call := sdktest.Call{DeployItem: sdktest.DeployItem(itemType, json.RawMessage(config)), Target: target}
+		problems, err := plugin.Validate(t.Context(), call)
 		var found []string
 		for _, p := range problems {
 			found = append(found, p.Field)
@@ -237,9 +238,7 @@ func TestConfigurations(t *testing.T) {
 		if diff := cmp.Diff(fields, found); diff != "" || err != nil {
 			t.Errorf("%s: fields of the problems (-want +got), error %v:\n%s", config, err, diff)
 		}
-		result := plugin.Reconcile(t.Context(), sdktest.Call{
-			DeployItem: sdktest.DeployItem(itemType, json.RawMessage(config)), Target: target,
-		})
+		result := plugin.Reconcile(t.Context(), call)
 		if (result.Failed != nil) != (len(fields) > 0) {
 			t.Errorf("%s: it %s", config, result)
 		}

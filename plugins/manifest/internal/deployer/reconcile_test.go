@@ -56,7 +56,7 @@ func TestBadConfiguration(t *testing.T) {
 	if got := w.Requests.Take(); len(got) > 0 {
 		t.Errorf("expected no request for a bad configuration, but found %v", got)
 	}
-	problems, err := w.Plugin.Validate(t.Context(), item.Spec.Type, item.Spec.Config.Raw)
+	problems, err := w.Plugin.Validate(t.Context(), sdktest.Call{DeployItem: item})
 	if diff := cmp.Diff([]sdk.Problem{{Field: "updateStrategy", Message: problem}}, problems); diff != "" || err != nil {
 		t.Errorf("error %v, problems: -want +got:\n%s", err, diff)
 	}
