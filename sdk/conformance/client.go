@@ -110,7 +110,6 @@ func (p *Plugin) meet(call *Call) {
 	if call.DeployItem == nil {
 		return
 	}
-	p.watchdog.Meet(call.DeployItem.Namespace, call.DeployItem.Name)
 	item, _ := json.Marshal(call.DeployItem) // it is a plain struct
 	for _, target := range append(slices.Collect(maps.Values(call.Targets)), call.Target) {
 		if target != nil {

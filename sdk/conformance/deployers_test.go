@@ -333,11 +333,6 @@ func badDeployers() map[string]badDeployer {
 		}}},
 
 		// Wake-ups and hooks.
-		"it wakes strangers": {RuleWatch, &shelf{watch: func(ctx context.Context, req *sdk.WatchRequest) error {
-			req.Wake("library", "stranger")
-			<-ctx.Done()
-			return nil
-		}}},
 		"it wakes a name without a namespace": {RuleWatch, &shelf{
 			watch: func(ctx context.Context, req *sdk.WatchRequest) error {
 				req.Wake("", "item")
@@ -398,9 +393,28 @@ func sometimes() func() error {
 
 // Good deployers, the first one with all capabilities.
 func goodDeployers() map[string]*shelf {
-	busy, busyDiff, busyHealth := sometimes(), sometimes(), sometimes()
+	busy, busyDiff, busyHealth, order := sometimes(), sometimes(), sometimes(), sometimes()
+	turn := func() bool { return order() != nil }
 	return map[string]*shelf{
 		"has all capabilities": {options: []sdk.Option{sdk.ProviderConfigSchema(shelfType, []byte(`{"type":"object"}`))}},
+		"wakes items of others on a shared shelf": {watch: func(ctx context.Context, req *sdk.WatchRequest) error {
+			req.Wake("library", "stranger")
+			<-ctx.Done()
+			return nil
+		}},
+		"has holdings in any order": {holdings: func(d *shelf) []sdk.Holding {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			var held []sdk.Holding
+			for _, h := range d.books {
+				again := h
+				again.JobID = "job-0"
+				if held = []sdk.Holding{h, again}; turn() {
+					slices.Reverse(held)
+				}
+			}
+			return held
+		}},
 		"has an API that is busy at times": {
 			reconcile: func(ctx context.Context, d *shelf, req *request) (*response, error) {
 				if _, _, err := read(req); err != nil {

@@ -189,9 +189,6 @@ func misbehaviours() map[string]misbehaviour {
 		"WakesNoItem": {want: []Rule{RuleWatch}, watches: func(send func(*deployerv1.WatchResponse) error) error {
 			return errors.Join(send(&deployerv1.WatchResponse{Name: "item"}), errors.New("enough"))
 		}},
-		"WakesStrangers": {want: []Rule{RuleWatch}, watches: func(send func(*deployerv1.WatchResponse) error) error {
-			return errors.Join(send(&deployerv1.WatchResponse{Namespace: "shop", Name: "web"}), errors.New("enough"))
-		}},
 		"ConfiguredWithAnything": {want: []Rule{RuleConfigure}, answers: answer(func(r *deployerv1.ConfigureResponse) {
 			r.Problems = nil
 		})},

@@ -77,8 +77,7 @@ var rules = []struct {
 	{RuleHoldings, "With capability collect, Holdings answers soon, also without the access to the host cluster: with " +
 		"holdings, each with the namespace, the name and the UID of a deploy item, or with a failure and its cause."},
 
-	{RuleWatch, "With capability watch, Watch stays open, and wakes only deploy items that the plugin has seen, by " +
-		"namespace and name."},
+	{RuleWatch, "With capability watch, Watch stays open, and wakes deploy items by namespace and name."},
 	{RulePanics, "No call panics: no error has the reason PluginPanic."},
 
 	{RuleStartFirst, "A call with another first message than start, or with a deploy item outside JSON, ends with an " +

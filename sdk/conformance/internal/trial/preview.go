@@ -3,6 +3,7 @@ package trial
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -55,6 +56,7 @@ func (t *Trial) look(ctx context.Context, name string, status json.RawMessage) (
 				v.holdings = append(v.holdings, h)
 			}
 		}
+		slices.SortFunc(v.holdings, func(a, b sdk.Holding) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 	}
 	return v
 }

@@ -1,5 +1,4 @@
-// Package watchdog hears each answer and the log of a plugin, and reports credentials and panics there. It also knows
-// the deploy items of the calls so far.
+// Package watchdog hears each answer and the log of a plugin, and reports credentials and panics there.
 package watchdog
 
 import (
@@ -14,7 +13,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"k8s.io/apimachinery/pkg/types"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -37,7 +35,6 @@ type Watchdog struct {
 
 	mu     sync.Mutex
 	report func(Breach, string)
-	items  map[types.NamespacedName]bool
 }
 
 // ReportTo replaces the receiver of breaches until the call of undo.
@@ -60,23 +57,6 @@ func (w *Watchdog) breaks(rule Breach, format string, args ...any) {
 	if report != nil {
 		report(rule, fmt.Sprintf(format, args...))
 	}
-}
-
-// Meet notes a call for a deploy item.
-func (w *Watchdog) Meet(namespace, name string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.items == nil {
-		w.items = map[types.NamespacedName]bool{}
-	}
-	w.items[types.NamespacedName{Namespace: namespace, Name: name}] = true
-}
-
-// knows reports whether there was a call for a deploy item.
-func (w *Watchdog) knows(namespace, name string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.items[types.NamespacedName{Namespace: namespace, Name: name}]
 }
 
 // DialOptions hear the answers of a connection.
