@@ -104,6 +104,7 @@ var (
 	differ     = capability("diff", (*deployerv1.Capabilities).GetDiff)
 	validator  = capability("validate", (*deployerv1.Capabilities).GetValidate)
 	healthy    = capability("check_health", (*deployerv1.Capabilities).GetCheckHealth)
+	metered    = capability("metrics", (*deployerv1.Capabilities).GetMetrics)
 	aborter    = capability("abort", (*deployerv1.Capabilities).GetAbort)
 	watcher    = capability("watch", (*deployerv1.Capabilities).GetWatch)
 	aSchema    = need{func(e *examination) bool {
@@ -156,6 +157,8 @@ var steps = []step{
 		RuleReconcile, RuleDelete, RuleSaveRefused, RuleForce,
 	}, []need{aDeployer, aCase}, true},
 	{(*examination).checkValidate, []Rule{RuleValidate}, []need{aDeployer, validator}, false},
+	// Now there is something to count.
+	{(*examination).checkMetrics, []Rule{RuleMetrics}, []need{metered}, false},
 	{(*examination).checkWatch, []Rule{RuleWatch}, []need{aDeployer, watcher}, false},
 	{(*examination).checkInfoSame, []Rule{RuleInfo}, nil, false},
 	{(*examination).checkEndsWhenTold, []Rule{RuleEndsWhenTold, RuleSignalsIgnored}, []need{aProcess}, false},

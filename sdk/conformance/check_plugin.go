@@ -3,16 +3,21 @@ package conformance
 import (
 	"bytes"
 	"context"
-	"encoding/json"
+	"errors"
+	"fmt"
 	"time"
+	"unicode/utf8"
 
 	goplugin "github.com/hashicorp/go-plugin"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/protobuf/proto"
 	"sigs.k8s.io/yaml"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/conformance/internal/launch"
 	"github.com/pergola-deploy/pergola/sdk/conformance/internal/strange"
@@ -118,36 +123,45 @@ func (e *examination) checkHooks(ctx context.Context) {
 	if hooked := e.info().GetHookedDeployItemTypes(); len(hooked) > 0 {
 		itemType = v1alpha1.DeployItemType(hooked[0])
 	}
-	items := []*v1alpha1.DeployItem{e.newProbe(itemType, "hook").DeployItem}
+	calls := []Call{e.newProbe(itemType, "hook")}
 	for _, c := range e.cases {
-		items = append(items, c.Call.DeployItem)
+		calls = append(calls, c.Call)
 	}
 	for _, hookType := range e.can().GetHookTypes() {
 		if hook.Type(hookType) == hook.Start {
-			e.runHooks(ctx, hookType, nil)
+			e.runHooks(ctx, hookType, Call{})
 			continue
 		}
-		for _, item := range items {
-			document, _ := json.Marshal(item) // it can be marshalled
-			e.runHooks(ctx, hookType, document)
+		for _, call := range calls {
+			e.runHooks(ctx, hookType, call)
 		}
 	}
 }
 
-func (e *examination) runHooks(ctx context.Context, hookType string, item []byte) {
-	in := &deployerv1.RunHooksRequest{HookType: hookType, DeployItem: item}
+// runHooks runs the hooks with the item and the Target of a call.
+func (e *examination) runHooks(ctx context.Context, hookType string, call Call) {
+	input := hostside.HookCall{Type: hook.Type(hookType), DeployItem: call.DeployItem}
+	if call.Target != nil {
+		e.plugin.meet(&call)
+		resolved := call.objects().Resolved(call.Target)
+		if input.Target = resolved.Target; e.can().GetHookTargets() {
+			input.Resolved = resolved
+		}
+	}
+	in, _ := input.Request() // it can be marshalled
 	out, err := bounded(ctx, e.limits.Probe, e.plugin.service.RunHooks, in)
 	if err != nil || len(out.GetOutcomes()) == 0 {
 		e.breaks(RuleHooks, "hook type %.100q is listed, but RunHooks has no outcome (error %v)", hookType, err)
 	}
 	silent := hook.Type(hookType) == hook.ShouldReconcile && e.can().GetScheduleInConfiguration() &&
-		!bytes.Contains(item, []byte(hook.ScheduleField))
+		!bytes.Contains(in.GetDeployItem(), []byte(hook.ScheduleField))
 	for _, flaw := range hostside.FlawsOfHooks(out.GetOutcomes(), silent) {
 		e.breaks(RuleHooks, "hook type %.100q: %s", hookType, flaw)
 	}
 }
 
-// checkHoldings asks for the holdings without access to the host's cluster. Holdings elsewhere can still be listed.
+// checkHoldings asks for the holdings without access to the host's cluster. Holdings elsewhere can still be listed. It
+// also has one collected that the plugin does not have.
 func (e *examination) checkHoldings(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, e.limits.Probe)
 	defer cancel()
@@ -158,6 +172,49 @@ func (e *examination) checkHoldings(ctx context.Context) {
 	if _, strange := hostside.ReadHoldings(out.GetHeld().GetHoldings()); strange > 0 {
 		e.breaks(RuleHoldings, "%d holdings lack the namespace, the name or the UID of a deploy item", strange)
 	}
+	unknown := e.newProbe(e.firstType(), "holding").DeployItem
+	err = e.plugin.Collect(ctx, nil, []sdk.Holding{{Namespace: unknown.Namespace, Name: unknown.Name, UID: unknown.UID}})
+	e.breaksOff(RuleHoldings, "Collect of an unknown holding", err)
+}
+
+const (
+	// maxMetrics bounds the answer to Metrics in bytes, and maxSeries its series. The host shows no more.
+	maxMetrics, maxSeries = 1 << 20, 1000
+)
+
+// checkMetrics asks for the metrics and reads them as the host does.
+func (e *examination) checkMetrics(ctx context.Context) {
+	out, err := bounded(ctx, e.limits.Answer, e.plugin.service.Metrics, &deployerv1.MetricsRequest{})
+	if err == nil {
+		err = readMetrics(out.GetFamilies())
+	}
+	if err != nil {
+		e.breaks(RuleMetrics, "expected metrics in the text format of Prometheus, but found: %v", err)
+	}
+}
+
+func readMetrics(text []byte) (err error) {
+	defer func() {
+		if value := recover(); value != nil { // the parser does so for "#TYPE A\n{}0"
+			err = fmt.Errorf("the parser panicked: %v", value)
+		}
+	}()
+	series := 0
+	for line := range bytes.Lines(text) {
+		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
+			series++
+		}
+	}
+	if len(text) > maxMetrics || series > maxSeries {
+		return fmt.Errorf("%d series in %d bytes; the limits are %d series and %d bytes", series, len(text), maxSeries,
+			maxMetrics)
+	}
+	if !utf8.Valid(text) { // the parser takes any bytes as help
+		return errors.New("the answer is no UTF-8")
+	}
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	_, err = parser.TextToMetricFamilies(bytes.NewReader(text))
+	return err
 }
 
 // bounded asks a simple question.

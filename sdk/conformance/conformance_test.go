@@ -107,8 +107,8 @@ func TestWithoutCasesAndProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	expectPassed(t, report, RuleHealth, RuleInfo, RuleSchemas, RuleHooks, RuleCredentials, RuleHoldings, RuleWatch,
-		RulePanics, RuleStartFirst, RuleTexts, RuleValidate, RuleUnknownIgnored, RuleStop,
+	expectPassed(t, report, RuleHealth, RuleInfo, RuleSchemas, RuleHooks, RuleCredentials, RuleHoldings, RuleMetrics,
+		RuleWatch, RulePanics, RuleStartFirst, RuleTexts, RuleValidate, RuleUnknownIgnored, RuleStop,
 		RuleLargeMessages, RuleConcurrentCalls, RuleCallEnds, RuleOneResult, RuleHeartbeat,
 		RuleSequence, RuleProviderStatus, RuleResult, RuleConditions, RuleConfigStrict)
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
@@ -57,6 +58,11 @@ func answersWith(change func(res *response, token string)) method {
 		return res, err
 	}
 }
+
+// gatherer has the metrics of a deployer.
+type gatherer func() ([]*dto.MetricFamily, error)
+
+func (g gatherer) Gather() ([]*dto.MetricFamily, error) { return g() }
 
 // fall panics.
 func fall() error { panic("the shelf has fallen") } //nolint:forbidigo // what is tested
@@ -346,6 +352,35 @@ func badDeployers() map[string]badDeployer {
 		"its Watch panics": {RuleWatch, &shelf{
 			watch: func(context.Context, *sdk.WatchRequest) error { return fall() },
 		}},
+		"Collect panics": {RulePanics, &shelf{collect: fall}},
+		"Metrics panics": {RuleMetrics, &shelf{options: []sdk.Option{sdk.Metrics(gatherer(
+			func() ([]*dto.MetricFamily, error) { return nil, fall() },
+		))}}},
+		"the token is in the metrics": {RuleCredentials, &shelf{options: []sdk.Option{sdk.Metrics(gatherer(
+			func() ([]*dto.MetricFamily, error) {
+				return []*dto.MetricFamily{{Name: new("books"), Help: new(shelfToken), Metric: []*dto.Metric{
+					{Untyped: &dto.Untyped{Value: new(1.0)}},
+				}, Type: dto.MetricType_UNTYPED.Enum()}}, nil
+			},
+		))}}},
+		"a hook panics with the content of a Target": {RulePanics, &shelf{
+			options: []sdk.Option{sdk.HookTargets()},
+			hook: func(ctx context.Context, _ *item, _ *target, _ hook.Type) (*hook.Result, error) {
+				if found, err := sdk.HookTarget(ctx); err != nil || found != nil {
+					return nil, fall()
+				}
+				return nil, nil
+			},
+		}},
+		"a hook repeats the content of a Target": {RuleCredentials, &shelf{
+			options: []sdk.Option{sdk.HookTargets()},
+			hook: func(ctx context.Context, _ *item, _ *target, _ hook.Type) (*hook.Result, error) {
+				if found, err := sdk.HookTarget(ctx); err != nil || found != nil {
+					return nil, fmt.Errorf("log in with %s: refused", found.Content)
+				}
+				return nil, nil
+			},
+		}},
 		"a hook asks for the past": {RuleHooks, &shelf{
 			hook: func(context.Context, *item, *target, hook.Type) (*hook.Result, error) {
 				return &hook.Result{RequeueAfter: -time.Hour}, nil
@@ -396,7 +431,10 @@ func goodDeployers() map[string]*shelf {
 	busy, busyDiff, busyHealth, order := sometimes(), sometimes(), sometimes(), sometimes()
 	turn := func() bool { return order() != nil }
 	return map[string]*shelf{
-		"has all capabilities": {options: []sdk.Option{sdk.ProviderConfigSchema(shelfType, []byte(`{"type":"object"}`))}},
+		"has all capabilities": {options: []sdk.Option{
+			sdk.ProviderConfigSchema(shelfType, []byte(`{"type":"object"}`)), sdk.HookTargets(),
+			sdk.Metrics(gatherer(func() ([]*dto.MetricFamily, error) { return nil, nil })),
+		}},
 		"wakes items of others on a shared shelf": {watch: func(ctx context.Context, req *sdk.WatchRequest) error {
 			req.Wake("library", "stranger")
 			<-ctx.Done()

@@ -41,7 +41,7 @@ func (*fake) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deployerv1.G
 		Capabilities: &deployerv1.Capabilities{
 			Abort: true, ForceReconcile: true, Render: true, Diff: true, Configure: true, Validate: true, Watch: true,
 			CheckHealth: true, SeparateDocuments: true,
-			ContextCredentials: true, OcmConfig: true, HostCluster: true, Collect: true,
+			ContextCredentials: true, OcmConfig: true, HostCluster: true, Collect: true, Metrics: true,
 			HookTypes: []string{"End", "ShouldReconcile", "Start"}, ScheduleInConfiguration: true,
 		},
 		ConfigurationSchema:          []byte(`{"type":"object"}`),
@@ -99,6 +99,14 @@ func (*fake) RunHooks(context.Context, *deployerv1.RunHooksRequest) (*deployerv1
 func (*fake) Holdings(context.Context, *deployerv1.HoldingsRequest) (*deployerv1.HoldingsResponse, error) {
 	held := &deployerv1.HoldingList{Holdings: []*deployerv1.Holding{{Namespace: "default", Name: "a", Uid: "1"}}}
 	return &deployerv1.HoldingsResponse{Outcome: &deployerv1.HoldingsResponse_Held{Held: held}}, nil
+}
+
+func (*fake) Collect(context.Context, *deployerv1.CollectRequest) (*deployerv1.CollectResponse, error) {
+	return &deployerv1.CollectResponse{}, nil
+}
+
+func (*fake) Metrics(context.Context, *deployerv1.MetricsRequest) (*deployerv1.MetricsResponse, error) {
+	return &deployerv1.MetricsResponse{Families: []byte("# TYPE guests gauge\nguests 3\n")}, nil
 }
 
 // message is one of a plugin, and serverStream the stream of an operation, whichever it is.

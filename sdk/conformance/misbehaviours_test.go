@@ -207,6 +207,17 @@ func misbehaviours() map[string]misbehaviour {
 		"HoldingsSayNothing": {want: []Rule{RuleHoldings}, answers: answer(func(r *deployerv1.HoldingsResponse) {
 			r.Outcome = nil
 		})},
+		"MetricsInJSON": {want: []Rule{RuleMetrics}, answers: answer(func(r *deployerv1.MetricsResponse) {
+			r.Families = []byte(`{"guests":3}`)
+		})},
+		"MetricsThatPanicTheParser": {want: []Rule{RuleMetrics}, answers: answer(func(r *deployerv1.MetricsResponse) {
+			r.Families = []byte("#TYPE A \n{}0")
+		})},
+		"MetricOfEachGuest": {want: []Rule{RuleMetrics}, answers: answer(func(r *deployerv1.MetricsResponse) {
+			for i := range maxSeries + 1 {
+				r.Families = fmt.Appendf(r.Families, "guests{name=\"%d\"} 1\n", i)
+			}
+		})},
 		// A hook has to say which one it changes.
 		"ChildrenOfOneName": {want: []Rule{RuleRender}, answers: answer(func(r *deployerv1.RenderResponse) {
 			children := r.GetChildren()

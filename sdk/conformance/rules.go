@@ -18,6 +18,7 @@ const (
 	RuleHooks       Rule = "hooks"
 	RuleCredentials Rule = "credentials"
 	RuleHoldings    Rule = "holdings"
+	RuleMetrics     Rule = "metrics"
 	RuleWatch       Rule = "watch"
 	RulePanics      Rule = "panics"
 
@@ -75,7 +76,10 @@ var rules = []struct {
 		"it, and without any. No answer, message, error or line of the log holds credentials, and none what is secret in " +
 		"the content of a Target."},
 	{RuleHoldings, "With capability collect, Holdings answers soon, also without the access to the host cluster: with " +
-		"holdings, each with the namespace, the name and the UID of a deploy item, or with a failure and its cause."},
+		"holdings, each with the namespace, the name and the UID of a deploy item, or with a failure and its cause. Collect " +
+		"of an unknown holding answers, too."},
+	{RuleMetrics, "With capability metrics, Metrics answers with at most 1,000 series in 1 MiB, in the text format of " +
+		"Prometheus."},
 
 	{RuleWatch, "With capability watch, Watch stays open, and wakes deploy items by namespace and name."},
 	{RulePanics, "No call panics: no error has the reason PluginPanic."},

@@ -53,6 +53,7 @@ type shelf struct {
 	watch                                   func(ctx context.Context, req *sdk.WatchRequest) error
 	hook                                    hook.Func
 	holdings                                func(d *shelf) []sdk.Holding
+	collect                                 func() error
 	options                                 []sdk.Option
 	// timeout of the jobs, short for a deployer that never ends or never succeeds.
 	timeout time.Duration
@@ -254,7 +255,12 @@ func (d *shelf) Holdings(context.Context, *sdk.HoldingsRequest) (*sdk.HoldingsRe
 	return nil, nil
 }
 
-func (d *shelf) Collect(context.Context, *sdk.CollectRequest) error { return nil }
+func (d *shelf) Collect(context.Context, *sdk.CollectRequest) error {
+	if d.collect != nil {
+		return d.collect()
+	}
+	return nil
+}
 
 // judge checks a deployer in this process, with a case.
 func (d *shelf) judge(t *testing.T) *Report {
