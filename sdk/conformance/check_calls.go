@@ -147,22 +147,16 @@ func (e *examination) breaksOff(rule Rule, where string, err error) {
 
 // checkValidate checks that the types have a check of unknown fields.
 func (e *examination) checkValidate(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, e.limits.Probe)
+	defer cancel()
 	for _, t := range e.info().GetDeployItemTypes() {
 		document := []byte(`{"` + strange.Field + `":true}`)
-		if problems, err := e.validate(ctx, v1alpha1.DeployItemType(t), document); err != nil || len(problems) == 0 {
+		call := Call{DeployItem: DeployItem(v1alpha1.DeployItemType(t), document)}
+		if problems, err := e.plugin.Validate(ctx, e.asHost(call)); err != nil || len(problems) == 0 {
 			e.breaks(RuleValidate, "type %.100q: expected problems of a provider configuration with nothing but the field %s, "+
 				"but found none (error %v)", t, strange.Field, err)
 		}
 	}
-}
-
-// validate asks for the problems of a provider configuration.
-func (e *examination) validate(
-	ctx context.Context, itemType v1alpha1.DeployItemType, config []byte,
-) ([]sdk.Problem, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.limits.Probe)
-	defer cancel()
-	return e.plugin.Validate(ctx, e.asHost(Call{DeployItem: DeployItem(itemType, config)}))
 }
 
 // refuses checks that a call has failed for a mistake in the item, with its name in the message.
@@ -231,14 +225,13 @@ func (e *examination) checkCallEnds(ctx context.Context) {
 
 // checkCredentials checks whether calls with any credentials have a result. Each call looks for bait in the messages.
 func (e *examination) checkCredentials(ctx context.Context) {
-	const problem = "the rules are being checked"
 	namesOCMConfig := &v1alpha1.Context{}
 	namesOCMConfig.OCMConfig = &v1alpha1.LocalObjectReference{Name: "conformance"}
 	for where, call := range map[string]Call{
 		"access to a host cluster":   {HostCluster: watchdog.BaitCluster()},
 		"ocmConfig with credentials": {Context: namesOCMConfig, OCMConfig: watchdog.BaitOCMConfig()},
 		"ocmConfig that cannot be used": {
-			Context: namesOCMConfig, OCMConfig: &sdk.OCMConfig{ConfigMap: "conformance", Problem: problem},
+			Context: namesOCMConfig, OCMConfig: &sdk.OCMConfig{ConfigMap: "conformance", Problem: "the rules are being checked"},
 		},
 		"credentials that cannot be used": {Credentials: strange.Unusable()},
 		"no credentials":                  {Credentials: &sdk.Credentials{}},

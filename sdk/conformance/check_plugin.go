@@ -3,22 +3,19 @@ package conformance
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"time"
-	"unicode/utf8"
 
 	goplugin "github.com/hashicorp/go-plugin"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/protobuf/proto"
 	"sigs.k8s.io/yaml"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/proto/wire"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/conformance/internal/exposition"
 	"github.com/pergola-deploy/pergola/sdk/conformance/internal/launch"
 	"github.com/pergola-deploy/pergola/sdk/conformance/internal/strange"
 	"github.com/pergola-deploy/pergola/sdk/hook"
@@ -123,10 +120,7 @@ func (e *examination) checkHooks(ctx context.Context) {
 	if hooked := e.info().GetHookedDeployItemTypes(); len(hooked) > 0 {
 		itemType = v1alpha1.DeployItemType(hooked[0])
 	}
-	calls := []Call{e.newProbe(itemType, "hook")}
-	for _, c := range e.cases {
-		calls = append(calls, c.Call)
-	}
+	calls := append(wire.Each(e.cases, func(c Case) Call { return c.Call }), e.newProbe(itemType, "hook"))
 	for _, hookType := range e.can().GetHookTypes() {
 		if hook.Type(hookType) == hook.Start {
 			e.runHooks(ctx, hookType, Call{})
@@ -177,44 +171,15 @@ func (e *examination) checkHoldings(ctx context.Context) {
 	e.breaksOff(RuleHoldings, "Collect of an unknown holding", err)
 }
 
-const (
-	// maxMetrics bounds the answer to Metrics in bytes, and maxSeries its series. The host shows no more.
-	maxMetrics, maxSeries = 1 << 20, 1000
-)
-
 // checkMetrics asks for the metrics and reads them as the host does.
 func (e *examination) checkMetrics(ctx context.Context) {
 	out, err := bounded(ctx, e.limits.Answer, e.plugin.service.Metrics, &deployerv1.MetricsRequest{})
 	if err == nil {
-		err = readMetrics(out.GetFamilies())
+		err = exposition.Check(out.GetFamilies())
 	}
 	if err != nil {
 		e.breaks(RuleMetrics, "expected metrics in the text format of Prometheus, but found: %v", err)
 	}
-}
-
-func readMetrics(text []byte) (err error) {
-	defer func() {
-		if value := recover(); value != nil { // the parser does so for "#TYPE A\n{}0"
-			err = fmt.Errorf("the parser panicked: %v", value)
-		}
-	}()
-	series := 0
-	for line := range bytes.Lines(text) {
-		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
-			series++
-		}
-	}
-	if len(text) > maxMetrics || series > maxSeries {
-		return fmt.Errorf("%d series in %d bytes; the limits are %d series and %d bytes", series, len(text), maxSeries,
-			maxMetrics)
-	}
-	if !utf8.Valid(text) { // the parser takes any bytes as help
-		return errors.New("the answer is no UTF-8")
-	}
-	parser := expfmt.NewTextParser(model.LegacyValidation)
-	_, err = parser.TextToMetricFamilies(bytes.NewReader(text))
-	return err
 }
 
 // bounded asks a simple question.

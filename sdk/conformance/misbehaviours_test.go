@@ -16,6 +16,7 @@ import (
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/conformance/internal/bounds"
+	"github.com/pergola-deploy/pergola/sdk/conformance/internal/exposition"
 	"github.com/pergola-deploy/pergola/sdk/conformance/internal/strange"
 	"github.com/pergola-deploy/pergola/sdk/hook"
 )
@@ -214,7 +215,7 @@ func misbehaviours() map[string]misbehaviour {
 			r.Families = []byte("#TYPE A \n{}0")
 		})},
 		"MetricOfEachGuest": {want: []Rule{RuleMetrics}, answers: answer(func(r *deployerv1.MetricsResponse) {
-			for i := range maxSeries + 1 {
+			for i := range exposition.MaxSeries + 1 {
 				r.Families = fmt.Appendf(r.Families, "guests{name=\"%d\"} 1\n", i)
 			}
 		})},

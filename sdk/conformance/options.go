@@ -8,7 +8,6 @@ import (
 	"time"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
-	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/conformance/internal/bounds"
 	"github.com/pergola-deploy/pergola/sdk/conformance/internal/launch"
 	"github.com/pergola-deploy/pergola/sdk/conformance/internal/strange"
@@ -52,12 +51,7 @@ type Case struct {
 	Timeout time.Duration
 }
 
-func (o *Options) bounds() bounds.Limits {
-	if o.limits != nil {
-		return *o.limits
-	}
-	return bounds.Usual()
-}
+func (o *Options) bounds() bounds.Limits { return *cmp.Or(o.limits, new(bounds.Usual())) }
 
 // launch returns the options for the start of the program.
 func (o *Options) launch() launch.Options {
@@ -74,12 +68,11 @@ func (o *Options) prepared(info *deployerv1.GetInfoResponse) ([]Case, error) {
 		if _, err := strange.WithField(c.Call.DeployItem.Spec.Config.Raw); err != nil {
 			return nil, fmt.Errorf("the provider configuration of case %q must be a JSON object: %w", c.Name, err)
 		}
-		item, _, err := cmp.Or(c.Call.DeployItem.Spec.Timeout, v1alpha1.NoDuration).Parse() // zero without a limit
+		timeout, err := bounds.Job(c.Call.DeployItem, info)
 		if err != nil {
-			return nil, fmt.Errorf("spec.timeout of case %q: %w", c.Name, err)
+			return nil, fmt.Errorf("case %q: %w", c.Name, err)
 		}
-		plugin := info.GetTimeouts()[string(c.Call.DeployItem.Spec.Type)].AsDuration()
-		c.Timeout = cmp.Or(c.Timeout, item, plugin, time.Minute)
+		c.Timeout = cmp.Or(c.Timeout, timeout)
 		c.Call.OnSave, c.Call.OnMessage, c.Call.Stop = nil, nil, nil
 		cases = append(cases, c)
 	}

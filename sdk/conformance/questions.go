@@ -22,7 +22,7 @@ func (p *Plugin) Configure(ctx context.Context, document []byte) ([]sdk.Problem,
 	if err != nil {
 		return nil, fmt.Errorf("configure plugin: %w", err)
 	}
-	return wire.Each(out.GetProblems(), problemFromWire), nil
+	return wire.Each(out.GetProblems(), hostside.ReadProblem), nil
 }
 
 // Validate checks the provider configuration of a call. Of the call the plugin gets the deploy item, its Context, the
@@ -43,11 +43,7 @@ func (p *Plugin) Validate(ctx context.Context, call Call) ([]sdk.Problem, error)
 	if err = failure("validate provider configuration", err, out.GetFailed()); len(out.GetProblems()) > 0 {
 		err = nil // they are the answer, and the error repeats them
 	}
-	return wire.Each(out.GetProblems(), problemFromWire), err
-}
-
-func problemFromWire(in *deployerv1.Problem) sdk.Problem {
-	return sdk.Problem{Field: in.GetField(), Message: in.GetMessage()}
+	return wire.Each(out.GetProblems(), hostside.ReadProblem), err
 }
 
 // failure returns why a question has no answer: it failed, or the deployer returned an error.

@@ -3,6 +3,7 @@ package conformance
 import (
 	"slices"
 
+	"github.com/pergola-deploy/pergola/proto/wire"
 	"github.com/pergola-deploy/pergola/sdk/conformance/internal/tally"
 )
 
@@ -53,10 +54,8 @@ var verdicts = map[tally.Verdict]Verdict{
 
 // list returns a finding for each rule.
 func list(found *findings) []Finding {
-	all := make([]Finding, 0, len(rules))
-	for _, rule := range Rules() {
+	return wire.Each(Rules(), func(rule Rule) Finding {
 		entry := found.Get(rule)
-		all = append(all, Finding{Rule: rule, Verdict: verdicts[entry.Verdict], Messages: entry.Messages})
-	}
-	return all
+		return Finding{Rule: rule, Verdict: verdicts[entry.Verdict], Messages: entry.Messages}
+	})
 }

@@ -76,8 +76,8 @@ var rules = []struct {
 		"it, and without any. No answer, message, error or line of the log holds credentials, and none what is secret in " +
 		"the content of a Target."},
 	{RuleHoldings, "With capability collect, Holdings answers soon, also without the access to the host cluster: with " +
-		"holdings, each with the namespace, the name and the UID of a deploy item, or with a failure and its cause. Collect " +
-		"of an unknown holding answers, too."},
+		"holdings, each with the namespace, the name and the UID of a deploy item, or with a failure and its cause. " +
+		"Collect of an unknown holding answers, too."},
 	{RuleMetrics, "With capability metrics, Metrics answers with at most 1,000 series in 1 MiB, in the text format of " +
 		"Prometheus."},
 

@@ -1,7 +1,14 @@
 // Package bounds has the times and sizes of the checks.
 package bounds
 
-import "time"
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
 
 // Limits bound the times of a plugin.
 type Limits struct {
@@ -25,4 +32,13 @@ func Usual() Limits {
 		Answer: 10 * time.Second, Probe: 30 * time.Second, End: 10 * time.Second, Silence: 20 * time.Second,
 		Pause: 300 * time.Millisecond, Large: 60 << 20,
 	}
+}
+
+// Job returns the time of a job: of the item, or else of the plugin for the type, or else one minute.
+func Job(item *v1alpha1.DeployItem, info *deployerv1.GetInfoResponse) (time.Duration, error) {
+	own, _, err := cmp.Or(item.Spec.Timeout, v1alpha1.NoDuration).Parse() // zero without a limit
+	if err != nil {
+		return 0, fmt.Errorf("spec.timeout: %w", err)
+	}
+	return cmp.Or(own, info.GetTimeouts()[string(item.Spec.Type)].AsDuration(), time.Minute), nil
 }
