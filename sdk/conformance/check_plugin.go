@@ -138,7 +138,7 @@ func (e *examination) runHooks(ctx context.Context, hookType string, call Call) 
 	if call.Target != nil {
 		e.plugin.meet(&call)
 		resolved := call.objects().Resolved(call.Target)
-		if input.Target = resolved.Target; e.can().GetHookTargets() {
+		if input.Target = resolved.Target; e.can().GetHookTargets() && input.Type != hook.DuringResponsibilityCheck {
 			input.Resolved = resolved
 		}
 	}
