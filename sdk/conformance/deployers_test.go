@@ -27,6 +27,10 @@ type (
 	target = v1alpha1.Target
 )
 
+// patience is the time of a job of a deployer that fails by its time alone. The other calls are answered within it, also
+// on a busy machine.
+const patience = 4 * time.Second
+
 // fails returns a method that fails for an item with a good configuration and Target.
 func fails(err func(token string) error) method {
 	return func(ctx context.Context, d *shelf, req *request) (*response, error) {
@@ -155,7 +159,7 @@ func badDeployers() map[string]badDeployer {
 				return nil, req.SaveProviderStatus(ctx, bookStatus{APIVersion: shelfAPI, Kind: "Status", Book: nameOf(req)})
 			},
 		}},
-		"CheckHealth fails": {RuleCheckHealth, &shelf{timeout: time.Second, health: tired}},
+		"CheckHealth fails": {RuleCheckHealth, &shelf{timeout: patience, health: tired}},
 		"Diff shows creations for ever": {RuleDiff, &shelf{diff: func(_ *shelf, req *request) (*sdk.DiffResponse, error) {
 			return preview(&shelf{}, req)
 		}}},
@@ -282,14 +286,14 @@ func badDeployers() map[string]badDeployer {
 
 		// Jobs.
 		"never succeeds": {RuleReconcile, &shelf{
-			timeout: time.Second,
+			timeout: patience,
 			reconcile: func(_ context.Context, _ *shelf, req *request) (*response, error) {
 				_, _, err := read(req)
 				return sdk.WaitFor("the end of time", time.Millisecond), err
 			},
 		}},
 		"fails once it has succeeded": {RuleReconcile, &shelf{
-			timeout: time.Second,
+			timeout: patience,
 			reconcile: func(ctx context.Context, d *shelf, req *request) (*response, error) {
 				status := bookStatus{}
 				if _, err := req.DecodeProviderStatus(&status, "Status", shelfAPI); err == nil && status.Note != "" {
@@ -303,7 +307,7 @@ func badDeployers() map[string]badDeployer {
 			},
 		}},
 		"its force never ends": {RuleForce, &shelf{
-			timeout: time.Second,
+			timeout: patience,
 			force:   forever, reconcile: func(ctx context.Context, d *shelf, req *request) (*response, error) {
 				if req.Forced {
 					return forever(ctx, d, req)
@@ -311,8 +315,8 @@ func badDeployers() map[string]badDeployer {
 				return deploy(ctx, d, req)
 			},
 		}},
-		"its force fails":      {RuleForce, &shelf{timeout: time.Second, force: tired}},
-		"its abort never ends": {RuleAbort, &shelf{timeout: time.Second, abort: forever}},
+		"its force fails":      {RuleForce, &shelf{timeout: patience, force: tired}},
+		"its abort never ends": {RuleAbort, &shelf{timeout: patience, abort: forever}},
 		"its abort keeps the next job from the item": {RuleAbort, &shelf{
 			abort: func(_ context.Context, _ *shelf, req *request) (*response, error) {
 				return &response{ProviderStatus: bookStatus{APIVersion: shelfAPI, Kind: "Aborted", Book: nameOf(req)}}, nil
@@ -322,7 +326,7 @@ func badDeployers() map[string]badDeployer {
 			return nil, nil
 		}}},
 		"its deletion needs the book": {RuleDelete, &shelf{
-			timeout: time.Second,
+			timeout: patience,
 			delete: func(ctx context.Context, d *shelf, req *request) (*response, error) {
 				if !d.has(nameOf(req)) {
 					return nil, errors.New("404")
@@ -330,7 +334,7 @@ func badDeployers() map[string]badDeployer {
 				return remove(ctx, d, req)
 			},
 		}},
-		"its deletion never ends": {RuleDelete, &shelf{timeout: time.Second, delete: forever}},
+		"its deletion never ends": {RuleDelete, &shelf{timeout: patience, delete: forever}},
 		"it keeps something of deleted items": {RuleDelete, &shelf{holdings: func(*shelf) []sdk.Holding {
 			return []sdk.Holding{{Namespace: "default", Name: "item", UID: DeployItem(shelfType, nil).UID}}
 		}}},
@@ -503,7 +507,7 @@ func TestGoodDeployers(t *testing.T) {
 // too.
 func TestNothingIsLeftOfAFailedDeployment(t *testing.T) {
 	t.Parallel()
-	d := &shelf{timeout: time.Second, reconcile: func(ctx context.Context, d *shelf, req *request) (*response, error) {
+	d := &shelf{timeout: patience, reconcile: func(ctx context.Context, d *shelf, req *request) (*response, error) {
 		_, err := deploy(ctx, d, req)
 		return nil, cmp.Or(err, errTired)
 	}}
