@@ -27,8 +27,8 @@ type (
 	target = v1alpha1.Target
 )
 
-// patience is the time of a job of a deployer that fails by its time alone. The other calls are answered within it, also
-// on a busy machine.
+// patience is the time of a job of a deployer that fails by its time alone. The other calls are answered within it,
+// also on a busy machine.
 const patience = 4 * time.Second
 
 // fails returns a method that fails for an item with a good configuration and Target.
