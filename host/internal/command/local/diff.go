@@ -15,12 +15,16 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// ErrCannotCompare is about a plugin without a comparison.
-var ErrCannotCompare = errors.New("cannot compare: it lacks the capability diff")
+var (
+	// ErrCannotCompare is about a plugin without a comparison.
+	ErrCannotCompare = errors.New("cannot compare: it lacks the capability diff")
+	// ErrNotServed is about a type without a plugin.
+	ErrNotServed = errors.New("no plugin serves the type")
+)
 
 // Diff returns the changes of a job of an item, by calls of its plugin, which validates the provider configuration
 // first. The item's Target and Context come from the resolver. The error is ErrCannotCompare for a plugin without the
-// capability.
+// capability, and ErrNotServed for a type without a plugin.
 func (p *Plugins) Diff(
 	ctx context.Context, resolver *target.Resolver, item *v1alpha1.DeployItem,
 ) ([]sdk.Change, error) {
@@ -81,8 +85,8 @@ func (p *Plugins) serving(itemType v1alpha1.DeployItemType) (*plugin.Plugin, err
 	if found := p.Set.For(itemType); found != nil {
 		return found, nil
 	}
-	errs := []error{fmt.Errorf("no plugin serves the type %q; "+
-		"name the plugins of the host with --plugin-dir or --attach", itemType)}
+	errs := []error{fmt.Errorf("%w %q; name the plugins of the host with --plugin-dir or --attach",
+		ErrNotServed, itemType)}
 	for _, s := range p.Set.Status() {
 		if s.Problem != nil {
 			errs = append(errs, fmt.Errorf("plugin %s: %w", s.File, s.Problem))

@@ -32,6 +32,8 @@ const (
 	asItIs verdict = "AsItIs"
 	// notCompared: the plugin cannot compare; the provider configuration is valid.
 	notCompared verdict = "NotCompared"
+	// notServed: no plugin serves its type, and its deployer of today stays.
+	notServed verdict = "NotServed"
 	// changes: its first job changes objects.
 	changes verdict = "Changes"
 	// fails: its first job would fail.
@@ -95,10 +97,12 @@ func unfinished(item *v1alpha1.DeployItem) string {
 
 // judge returns the verdict on the comparison of an item, with its details.
 func judge(found []sdk.Change, err error) (verdict, []string) {
-	if errors.Is(err, local.ErrCannotCompare) {
+	switch {
+	case errors.Is(err, local.ErrCannotCompare):
 		return notCompared, nil
-	}
-	if err != nil {
+	case errors.Is(err, local.ErrNotServed):
+		return notServed, strings.Split(err.Error(), "\n")
+	case err != nil:
 		return fails, strings.Split(err.Error(), "\n")
 	}
 	result, details := asItIs, []string(nil)

@@ -51,6 +51,8 @@ func TestJudge(t *testing.T) {
 			{Object: "ConfigMap b", Action: sdk.ActionCreate},
 		}, nil, fails, []string{"fail ConfigMap a: forbidden", "create ConfigMap b"}},
 		{"error", nil, errors.Join(errors.New("one"), errors.New("two")), fails, []string{"one", "two"}},
+		{"no plugin", nil, fmt.Errorf("%w a; %w", local.ErrNotServed, errors.New("b")), notServed,
+			[]string{"no plugin serves the type a; b"}},
 		{"no comparison", nil, fmt.Errorf("mock: %w", local.ErrCannotCompare), notCompared, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -53,11 +53,12 @@ configuration of the host to be. Nothing is written.
 
   AsItIs       nothing but labels and annotations is written
   NotCompared  the configuration is valid, but the plugin cannot compare, such as that of containers
+  NotServed    no plugin serves the type, so its deployer of today stays
   Changes      objects would change; "pergola items diff" shows them as a whole
   Fails        the job would fail: the item uses something unknown here, or fails today, too
   Busy         a job or a deletion is under way
 
-The exit code is 0 if all items are AsItIs or NotCompared, 1 if some are not, and 2 after an error.`,
+The exit code is 0 if all items are AsItIs, NotCompared or NotServed, 1 if some are not, and 2 after an error.`,
 		Example: `  pergola migrate check --all-namespaces --plugin-dir bin/plugins
   pergola migrate check -n shop --config host.yaml -o json`,
 		Args: cobra.NoArgs,
@@ -116,7 +117,9 @@ func (r *request) run(cmd *cobra.Command) (_ []finding, err error) {
 // exitCode is that of the command.
 func exitCode(findings []finding) error {
 	for _, f := range findings {
-		if f.Verdict != asItIs && f.Verdict != notCompared {
+		switch f.Verdict {
+		case asItIs, notCompared, notServed:
+		default:
 			return &cli.ExitError{Code: cli.ExitNo}
 		}
 	}
@@ -141,7 +144,7 @@ func table(findings []finding) string {
 		})
 	}
 	var summary []string
-	for _, v := range []verdict{asItIs, notCompared, changes, fails, busy} {
+	for _, v := range []verdict{asItIs, notCompared, notServed, changes, fails, busy} {
 		if n := counts[v]; n > 0 {
 			summary = append(summary, fmt.Sprintf("%d %s", n, v))
 		}
