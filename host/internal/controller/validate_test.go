@@ -158,6 +158,23 @@ func TestValidateOncePerJob(t *testing.T) {
 	b.expectPassed("a deletion", "call Delete")
 }
 
+// TestNoValidateAfterSuccess: what has been deployed is valid, until the spec changes.
+func TestNoValidateAfterSuccess(t *testing.T) {
+	t.Parallel()
+	b, _, _ := newValidated(t, done)
+	b.setJob()
+	b.driveTo(v1alpha1.DeployItemPhaseSucceeded)
+	b.expectPassed("the first job", "validate", "call Reconcile")
+	b.set(func(p *parts) { p.restart() })
+	b.setJob()
+	b.driveTo(v1alpha1.DeployItemPhaseSucceeded)
+	b.expectPassed("a job without a change", "call Reconcile")
+	b.patch(b.item, `{"spec":{"config":{"apiVersion":"x/v1","kind":"X"}}}`)
+	b.setJob()
+	b.driveTo(v1alpha1.DeployItemPhaseSucceeded)
+	b.expectPassed("a changed item", "validate", "call Reconcile")
+}
+
 // TestNoValidate: without the capability the plugin is not asked.
 func TestNoValidate(t *testing.T) {
 	t.Parallel()

@@ -66,9 +66,14 @@ func (p callPhase) deployOrAbort(ctx context.Context, c plugin.Call, o *observer
 }
 
 // validate has the plugin check the provider configuration before its first call for the job. failed is the outcome of
-// the job if the configuration has problems. Another replica, or another process, asks again, which does no harm.
+// the job if the configuration has problems. A configuration with which the last job has succeeded is not checked
+// again, since that costs a good part of a job without a change. Another replica, or another process, asks again, which
+// does no harm.
 func (p callPhase) validate(ctx context.Context, c plugin.Call) (failed *plugin.Outcome, err error) {
 	item := p.tenure.View()
+	if p.before != nil { // a job has succeeded with this configuration
+		p.result.Validated = item.Generation
+	}
 	if !p.Plugin.Info().Capabilities.Validate || p.result.Validated == item.Generation {
 		return nil, nil //nolint:nilnil // the call follows
 	}
