@@ -21,6 +21,7 @@ import (
 // options are the options of the command line.
 type options struct {
 	images, chart, helm string
+	changelog           string
 	version, revision   string
 	created             int64
 	out, push           string
@@ -33,6 +34,7 @@ func main() {
 	flag.StringVar(&o.images, "images", "bin/image", "directory with the images, as make image leaves them there")
 	flag.StringVar(&o.chart, "chart", "", "file of the chart, as make chart has packed it")
 	flag.StringVar(&o.helm, "helm", "bin/tools/helm", "the program for the push of the chart")
+	flag.StringVar(&o.changelog, "changelog", "CHANGELOG.md", "the changelog, with a dated section of the version")
 	flag.StringVar(&o.version, "version", "", "version of the release and tag of the images")
 	flag.StringVar(&o.revision, "revision", "", "commit of the release")
 	flag.Int64Var(&o.created, "created", 0, "seconds since 1970 until that commit: the date of all files")

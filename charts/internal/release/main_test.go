@@ -36,6 +36,10 @@ func TestRun(t *testing.T) { //nolint:paralleltest // it changes the directory
 	team := strings.TrimPrefix(server.URL, "http://") + "/team"
 	o := options{
 		images: t.TempDir(), helm: helm, version: "v1.2.3", revision: "0123abc", created: 1_700_000_000, push: team + "/",
+		changelog: filepath.Join(t.TempDir(), "CHANGELOG.md"),
+	}
+	if err := os.WriteFile(o.changelog, []byte("\n## [1.2.3] - 2023-11-14\n\n- Hooks.\n"), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	digest := writeImage(t, o.images, "pergola", fstest.MapFS{
 		"etc/passwd":                {Mode: 0o444},
@@ -73,7 +77,7 @@ func TestRun(t *testing.T) { //nolint:paralleltest // it changes the directory
 	checkFiles(t, o.out)
 	checkArchive(t, filepath.Join(o.out, "pergola-v1.2.3-linux-arm64.tar.gz"))
 	about := made[1]["RELEASE.md"]
-	for _, want := range []string{"0123abc", digest.String(), "--version 1.2.3", "PLATFORMS=linux/amd64,linux/arm64"} {
+	for _, want := range []string{"0123abc", digest.String(), "--version 1.2.3", "PLATFORMS=linux/amd64,linux/arm64", "\n- Hooks.\n"} {
 		if !strings.Contains(about, want) {
 			t.Errorf("RELEASE.md: expected %q, but found\n%s", want, about)
 		}
@@ -157,6 +161,29 @@ func checkPushedChart(t *testing.T, release, from, digest string) {
 	} {
 		if rendered := runHelm(t, arguments...); !strings.Contains(rendered, want) {
 			t.Errorf("expected %q, but found\n%s", want, rendered)
+		}
+	}
+}
+
+// TestChangesOf finds the changes of a version, and makes no release without them or their date.
+func TestChangesOf(t *testing.T) {
+	t.Parallel()
+	const changelog = "# Changelog\n\n## [1.10.0] - Unreleased\n\n- New.\n\n" +
+		"## [1.1.0] - 2026-11-30\n\n### Added\n\n- Hooks [of plugins].\n\n## [1.0.0] - 2026-10-01\n\n- First.\n\n[1.0.0]: https://example.org\n"
+	for version, want := range map[string][2]string{
+		"v1.1.0":         {"### Added\n\n- Hooks [of plugins].", ""},
+		"v1.0.0":         {"- First.", ""},
+		"v1.10.0":        {"", "expected the date of [1.10.0], but found \"Unreleased\""},
+		"v1":             {"", "expected a section ## [1] - DATE"},
+		"134881b2-dirty": {"", ""},
+	} {
+		got := [2]string{}
+		changes, err := changesOf(changelog, version)
+		if got[0] = changes; err != nil {
+			got[1] = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: expected %q, but found %q", version, want, got)
 		}
 	}
 }
