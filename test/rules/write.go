@@ -17,7 +17,7 @@ var intro string
 // pages are the pages with promises, in their order on the page. They are in docs, or else at the root.
 var pages = []string{
 	"deploy-items.md", "manifest.md", "helm.md", "container.md", "hooks.md", "host-configuration.md",
-	"operators-guide.md", "migrate.md", "backup.md", "troubleshooting.md", "telemetry.md", "plugin-authors.md",
+	"operators-guide.md", "migrate.md", "troubleshooting.md", "telemetry.md", "plugin-authors.md",
 	"protocol.md", "architecture.md", "SECURITY.md",
 }
 

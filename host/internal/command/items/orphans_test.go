@@ -24,7 +24,7 @@ func (s *shop) markedFor(item, name string) metav1.ObjectMeta {
 }
 
 // TestItemsOrphans: objects of all kinds are found by their mark. Other tests use the cluster meanwhile.
-// Rule (backup.md#objects-of-no-item): `items orphans` lists objects without their item, counts those of other control
+// Rule (operators-guide.md#objects-of-no-item): `items orphans` lists objects without their item, counts those of other control
 // planes, and names gaps.
 func TestItemsOrphans(t *testing.T) {
 	s := newShop(t)
