@@ -24,8 +24,8 @@ func (s *shop) markedFor(item, name string) metav1.ObjectMeta {
 }
 
 // TestItemsOrphans: objects of all kinds are found by their mark. Other tests use the cluster meanwhile.
-// Rule (operators-guide.md#objects-of-no-item): `items orphans` lists objects without their item, counts those of other control
-// planes, and names gaps.
+// Rule (operators-guide.md#objects-of-no-item): `items orphans` lists objects without their item, counts those of other
+// control planes, and names gaps.
 func TestItemsOrphans(t *testing.T) {
 	s := newShop(t)
 	kubeSystem := &corev1.Namespace{}

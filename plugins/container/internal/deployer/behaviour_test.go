@@ -261,8 +261,8 @@ func TestTimeIsUp(t *testing.T) {
 // TestRestoredWithAnotherUID: a state belongs to the UID of its item. An item that was restored with another one does
 // not run without its state, and goes on with it when the Secrets name the new UID, as docs/operators-guide.md says;
 // one without status begins anew.
-// Rule (operators-guide.md#items-without-their-status): A container restored with another UID runs only after its state names
-// the new UID.
+// Rule (operators-guide.md#items-without-their-status): A container restored with another UID runs only after its state
+// names the new UID.
 func TestRestoredWithAnotherUID(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
