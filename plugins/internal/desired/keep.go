@@ -1,6 +1,9 @@
 package desired
 
 import (
+	"slices"
+	"strings"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -12,14 +15,34 @@ import (
 // API server need not be here, see package apply; an entry saves the refused request.
 //
 // Fields kept by the API server itself are not here, such as the node ports of a Service and the finalizers of a
-// Namespace, nor are fields filled in again by a controller with the same value.
+// Namespace. The annotations of controllers are: their loss would look like a change in each comparison with an object
+// that this deploy item has not written yet, even where the controller writes them again.
 var keepers = map[schema.GroupKind]func(out, live *unstructured.Unstructured){
-	{Group: "batch", Kind: "Job"}: keepPodSelector,
-	{Kind: "Service"}:             keepClusterIP,
-	{Kind: "Secret"}:              keepToken,
-	{Kind: "ServiceAccount"}:      keepFields([]string{"secrets"}),
-	{Kind: "PersistentVolume"}:    keepFields([]string{"spec", "claimRef"}),
+	{Group: "batch", Kind: "Job"}:                             keepPodSelector,
+	{Group: "apps", Kind: "Deployment"}:                       keepAnnotationsOf("deployment.kubernetes.io"),
+	{Kind: "PersistentVolumeClaim"}:                           keepAnnotationsOf("pv.kubernetes.io", "volume.kubernetes.io", "volume.beta.kubernetes.io"),
+	{Kind: "Service"}:                                         keepClusterIP,
+	{Kind: "Secret"}:                                          keepToken,
+	{Kind: "ServiceAccount"}:                                  keepFields([]string{"secrets"}),
+	{Kind: "PersistentVolume"}:                                keepPersistentVolume,
 	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}: keepAggregatedRules,
+}
+
+// keepPersistentVolume keeps what ties a volume to its claim and to its driver.
+func keepPersistentVolume(out, live *unstructured.Unstructured) {
+	carryOver(out, live, "spec", "claimRef")
+	keepAnnotationsOf("pv.kubernetes.io", "volume.kubernetes.io")(out, live)
+}
+
+// keepAnnotationsOf keeps the annotations of domains, which are those of controllers of Kubernetes.
+func keepAnnotationsOf(domains ...string) func(out, live *unstructured.Unstructured) {
+	return func(out, live *unstructured.Unstructured) {
+		for key := range live.GetAnnotations() {
+			if domain, _, _ := strings.Cut(key, "/"); slices.Contains(domains, domain) {
+				carryOver(out, live, "metadata", "annotations", key)
+			}
+		}
+	}
 }
 
 func keepFields(paths ...[]string) func(out, live *unstructured.Unstructured) {

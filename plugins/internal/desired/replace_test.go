@@ -15,6 +15,7 @@ func TestReplacement(t *testing.T) {
 		role            = `apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole`
 		token           = `apiVersion: v1, kind: Secret, type: kubernetes.io/service-account-token`
 		secret          = `apiVersion: v1, kind: Secret`
+		claim           = `apiVersion: v1, kind: PersistentVolumeClaim`
 		b               = `{apiVersion: v1, kind: B, name: b, uid: "1"}`
 		c               = `{apiVersion: v1, kind: C, name: c, uid: "2"}`
 		rules           = `rules: [{verbs: [get]}]`
@@ -63,6 +64,18 @@ func TestReplacement(t *testing.T) {
 			"a service account keeps its token", token,
 			token + `, metadata: {annotations: {kubernetes.io/service-account.uid: s, a: b}}, data: {token: t}`,
 			token + `, metadata: {annotations: {kubernetes.io/service-account.uid: s}}, data: {token: t}`,
+		},
+		"deployment": {
+			"its controller counts revisions in an annotation", `apiVersion: apps/v1, kind: Deployment`,
+			`apiVersion: apps/v1, kind: Deployment, metadata: {annotations: {deployment.kubernetes.io/revision: "3", a: b}}`,
+			`apiVersion: apps/v1, kind: Deployment, metadata: {annotations: {deployment.kubernetes.io/revision: "3"}}`,
+		},
+		"claim": {
+			"a bound claim stays bound", claim + `, metadata: {annotations: {pv.kubernetes.io/bound-by-controller: "no"}}`,
+			claim + `, metadata: {annotations: {pv.kubernetes.io/bound-by-controller: "yes",
+				pv.kubernetes.io/bind-completed: "yes", volume.kubernetes.io/selected-node: node, a: b}}`,
+			claim + `, metadata: {annotations: {pv.kubernetes.io/bound-by-controller: "no",
+				pv.kubernetes.io/bind-completed: "yes", volume.kubernetes.io/selected-node: node}}`,
 		},
 		"secret": {"data that is no longer in the manifest goes", secret, secret + `, data: {token: t}`, secret},
 	} {
