@@ -5,14 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartobject"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helmjob"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/observe"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
 // Diff compares the objects of the deployed revision with a new rendering: the merge with the live objects is Helm's,
@@ -80,6 +84,11 @@ func (d *Deployment) diffNext(ctx context.Context, former *Release) ([]sdk.Chang
 	if err != nil {
 		return nil, err
 	}
+	if decision.Action == release.Upgrade && former == nil {
+		if changes, err = d.withRepairs(ctx, after, changes); err != nil {
+			return nil, err
+		}
+	}
 	if from := takenFrom(decision); from != "" {
 		changes = append([]sdk.Change{changeOf(d.name, sdk.ActionUpdate, "it "+from)}, changes...)
 	}
@@ -118,6 +127,42 @@ func (d *Deployment) next(ctx context.Context, former *Release, decision release
 		return nil, job.During(helmjob.StepRender, err)
 	}
 	return objects, nil
+}
+
+// withRepairs adds to the changes of an upgrade what it repairs in the objects with unchanged manifests: Helm merges all
+// manifests with the objects as they are, and creates the missing ones.
+func (d *Deployment) withRepairs(
+	ctx context.Context, after []helm.Object, changes []sdk.Change,
+) ([]sdk.Change, error) {
+	plan, err := d.plan(ctx, after)
+	if err != nil {
+		return nil, job.During(stepRelease, err)
+	}
+	asWritten := map[object.Key]managedresource.ManagedResourceStatus{}
+	for _, i := range plan.Items() {
+		entry := i.Entry()
+		entry.Applied = i.HashOfManifest()
+		asWritten[i.Key] = entry
+	}
+	recorded := func(key object.Key) (managedresource.ManagedResourceStatus, bool) {
+		entry, ok := asWritten[key]
+		return entry, ok
+	}
+	result, err := observe.Run(ctx, d.Client, plan, recorded, d.foreign, helmSelector)
+	if err != nil {
+		return nil, job.During(stepRelease, err)
+	}
+	changed := map[string]bool{}
+	for _, c := range changes {
+		changed[c.Object] = true
+	}
+	for _, c := range repairs(&observed{applied: result.Applied, missing: result.Missing, drift: result.Drift}) {
+		if !changed[c.Object] {
+			changes = append(changes, c)
+		}
+	}
+	slices.SortFunc(changes, func(a, b sdk.Change) int { return strings.Compare(a.Object, b.Object) })
+	return changes, nil
 }
 
 // repairs returns the repairs of an upgrade without a change of chart and values.
