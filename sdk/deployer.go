@@ -139,11 +139,15 @@ const (
 	// ActionRecreate: the object would be deleted and created anew.
 	ActionRecreate Action = "recreate"
 	ActionDelete   Action = "delete"
-	// ActionKeep: the object would stay as it is: it would not be managed any more, or the target refuses its repair.
+	// ActionKeep: the object would stay as it is: it would not be managed any more, the target refuses its repair, or the
+	// job only waits for it.
 	ActionKeep Action = "keep"
 	// ActionFail: the job would fail over the object.
 	ActionFail Action = "fail"
 )
+
+// NoteWaits begins the part of a note about an object that is not ready, and was not awaited before.
+const NoteWaits = "the job waits for it: "
 
 // Actions returns all actions.
 func Actions() []Action {

@@ -15,6 +15,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/managedfields"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/objects"
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/kubernetes/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -45,6 +46,7 @@ func Diff(
 	r.dry = true
 	type result struct {
 		change *sdk.Change
+		before *unstructured.Unstructured
 		after  *unstructured.Unstructured
 		err    error
 	}
@@ -56,13 +58,16 @@ func Diff(
 		if change != nil {
 			change.Note = withWarnings(change.Note, o.warnings)
 		}
-		return result{change, cmp.Or(o.live, i.Desired), err}
+		return result{change, o.before, cmp.Or(o.live, i.Desired), err}
 	}) {
 		if found.err != nil {
 			errs = append(errs, items[i].About("compare", target.Explain(client.Host, found.err)))
 		}
 		if found.change != nil {
 			changes = append(changes, *found.change)
+			if found.before != nil && found.before.GetLabels()[owner.Label] == "" && plan.TakingOver != nil {
+				plan.TakingOver(Applied{Object: items[i], Live: found.before})
+			}
 		}
 		if owners := found.after.GetOwnerReferences(); len(owners) > 0 {
 			owned = append(owned, objects.Owned{Key: items[i].Key, Owners: owners})

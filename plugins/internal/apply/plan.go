@@ -35,6 +35,8 @@ type Plan struct {
 	// Held returns the reason against the deletion of an object to be created anew; empty for none. It is called from
 	// several goroutines. Nil if nothing is kept.
 	Held func(key object.Key, uid types.UID) (why string, err error)
+	// TakingOver is called by Diff with each object to be written that Pergola has not labelled yet, as it is. May be nil.
+	TakingOver func(Applied)
 
 	stages [][]*desired.Object
 	// unknown are the objects of kinds not served by the target yet.

@@ -2,6 +2,8 @@ package objectjob
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -9,16 +11,27 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
+	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
 // Diff returns the changes Apply and CleanUp would make.
-func (j *Job) Diff(ctx context.Context, plan *apply.Plan, d prune.Deletion) ([]sdk.Change, error) {
+//
+// Objects taken over from Landscaper, which it may not have waited for, have the reason why they are not ready.
+func (j *Job) Diff(
+	ctx context.Context, plan *apply.Plan, d prune.Deletion, checks readiness.Checks,
+) ([]sdk.Change, error) {
 	plan.Held = j.held(ctx, plan)
+	var taken []apply.Applied
+	plan.TakingOver = func(a apply.Applied) { taken = append(taken, a) }
 	changes, owned, err := apply.Diff(ctx, j.Client, plan, j.Status.Inventory.Get)
 	if err != nil {
 		return nil, job.During(StepApply, err)
+	}
+	if changes, err = j.NoteWaits(ctx, checks, taken, changes); err != nil {
+		return nil, err
 	}
 	wanted := plan.Keys()
 	d.Entries, d.Spare, d.Owned = j.Status.Inventory.Without(wanted), wanted, owned
@@ -27,6 +40,34 @@ func (j *Job) Diff(ctx context.Context, plan *apply.Plan, d prune.Deletion) ([]s
 		return nil, job.During(StepCleanUp, err)
 	}
 	return append(changes, removed...), nil
+}
+
+// NoteWaits notes in the changes why objects are not ready by their kinds, and adds those that do not change.
+func (j *Job) NoteWaits(
+	ctx context.Context, checks readiness.Checks, applied []apply.Applied, changes []sdk.Change,
+) ([]sdk.Change, error) {
+	if !checks.ByKind() {
+		return changes, nil
+	}
+	for _, a := range applied {
+		// One at a time, as the verdict names no objects. The custom checks are not about what was taken over.
+		verdict, err := readiness.Checks{}.Run(ctx, []readiness.Object{a.ToJudge()}, nil, j.Lookup, j.Began)
+		if err != nil {
+			return nil, job.During(StepReadiness, err)
+		}
+		for _, why := range slices.Concat(verdict.Waiting, verdict.Failed) {
+			note := sdk.NoteWaits + strings.TrimPrefix(why, a.Key.String()+": ")
+			at := slices.IndexFunc(changes, func(c sdk.Change) bool { return c.Object == a.Key.String() })
+			if at < 0 {
+				changes = append(changes, sdk.Change{
+					Object: a.Key.String(), Action: sdk.ActionKeep, Before: objects.Document(a.Live), Note: note,
+				})
+				continue
+			}
+			changes[at].Note = strings.TrimPrefix(changes[at].Note+"; "+note, "; ")
+		}
+	}
+	return changes, nil
 }
 
 // held returns Plan.Held for a plan. It reads the objects kept by the deploy item once, at the first call.

@@ -34,6 +34,8 @@ const (
 	notCompared verdict = "NotCompared"
 	// notServed: no plugin serves its type, and its deployer of today stays.
 	notServed verdict = "NotServed"
+	// differs: its first job writes labels and annotations alone, but something works differently from then on.
+	differs verdict = "Differs"
 	// changes: its first job changes objects.
 	changes verdict = "Changes"
 	// fails: its first job would fail.
@@ -48,7 +50,7 @@ type finding struct {
 	DeployItem string                  `json:"deployItem"`
 	Type       v1alpha1.DeployItemType `json:"type"`
 	Verdict    verdict                 `json:"verdict"`
-	// Details are the changes, or the reason of another verdict.
+	// Details are the changes and the differences, or the reason of another verdict.
 	Details []string `json:"details,omitempty"`
 }
 
@@ -80,6 +82,12 @@ func (c *checker) finding(ctx context.Context, item *v1alpha1.DeployItem) findin
 	}
 	found, err := c.plugins.Diff(ctx, c.resolver, item)
 	f.Verdict, f.Details = judge(found, err)
+	if more := differences(item); len(more) > 0 && f.Verdict != notServed && f.Verdict != fails {
+		f.Details = append(f.Details, more...)
+		if f.Verdict != changes {
+			f.Verdict = differs
+		}
+	}
 	return f
 }
 
@@ -107,6 +115,15 @@ func judge(found []sdk.Change, err error) (verdict, []string) {
 	}
 	result, details := asItIs, []string(nil)
 	for _, c := range found {
+		if isMark(c) || c.Action == sdk.ActionKeep {
+			if at := strings.Index(c.Note, sdk.NoteWaits); at >= 0 {
+				details = append(details, c.Object+": "+c.Note[at:])
+				if result == asItIs {
+					result = differs
+				}
+				continue
+			}
+		}
 		if isMark(c) {
 			continue
 		}
@@ -117,7 +134,7 @@ func judge(found []sdk.Change, err error) (verdict, []string) {
 		details = append(details, detail)
 		if c.Action == sdk.ActionFail {
 			result = fails
-		} else if result == asItIs {
+		} else if result != fails {
 			result = changes
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pergola-deploy/pergola/host/internal/command/local"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -44,6 +45,16 @@ func TestJudge(t *testing.T) {
 		}},
 		{"take-over of a release", []sdk.Change{{Object: "Release a", Action: sdk.ActionUpdate, Note: "it exists"}},
 			nil, asItIs, nil},
+		{"an object to wait for", []sdk.Change{
+			{Object: "Service a", Action: sdk.ActionUpdate, Note: "a warning; " + sdk.NoteWaits + "no address"},
+			{Object: "Service b", Action: sdk.ActionKeep, Note: sdk.NoteWaits + "no address"},
+		}, nil, differs, []string{
+			"Service a: the job waits for it: no address", "Service b: the job waits for it: no address",
+		}},
+		{"an object to wait for, and a change", []sdk.Change{
+			{Object: "Service a", Action: sdk.ActionUpdate, Note: sdk.NoteWaits + "no address"},
+			{Object: "Service b", Action: sdk.ActionDelete},
+		}, nil, changes, []string{"Service a: the job waits for it: no address", "delete Service b"}},
 		{"nothing to write, but deleted", []sdk.Change{{Object: "ConfigMap a", Action: sdk.ActionDelete}}, nil, changes,
 			[]string{"delete ConfigMap a"}},
 		{"one fails", []sdk.Change{
@@ -65,6 +76,37 @@ func TestJudge(t *testing.T) {
 				t.Errorf("details (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// Rule (migrate.md#check, /Differs): The check names what works differently from then on.
+func TestDifferences(t *testing.T) {
+	t.Parallel()
+	const helm, manifest = `"apiVersion":"helm.deployer.landscaper.gardener.cloud/v1alpha1"`,
+		`"apiVersion":"manifest.deployer.landscaper.gardener.cloud/v1alpha1"`
+	for name, test := range map[string]struct {
+		config string
+		want   []string
+	}{
+		"none":      {`{}`, nil},
+		"unclear":   {`{"continuousReconcile":{"every":"1h"},"exports":[]}`, nil},
+		"schedule":  {`{"continuousReconcile":{"every":"1h"}}`, []string{"continuousReconcile: it starts jobs"}},
+		"no times":  {`{"continuousReconcile":{}}`, nil},
+		"old":       {`{` + manifest + `,"exports":{"exports":[]}}`, []string{"exports: counts, also in v1alpha1"}},
+		"old group": {`{` + manifest + `,"exports":{"a":1},"deletionGroups":[{}]}`, []string{"deletionGroups, exports: counts, also in v1alpha1"}},
+		"new":       {`{"apiVersion":"manifest.deployer.landscaper.gardener.cloud/v1alpha2","deletionGroups":[{}]}`, nil},
+		"release": {`{` + helm + `,"createNamespace":true,"helmDeploymentConfig":{"install":{"atomic":true},"upgrade":{"timeout":"1s"}}}`,
+			[]string{"helmDeploymentConfig.upgrade.timeout: 1s applies"}},
+		"no release": {`{` + helm + `,"createNamespace":true,"helmDeployment":false,"helmDeploymentConfig":{"upgrade":{"timeout":"1s"}}}`,
+			[]string{"createNamespace: the namespace is kept when the item is deleted"}},
+	} {
+		item := &v1alpha1.DeployItem{Spec: v1alpha1.DeployItemSpec{Config: &runtime.RawExtension{Raw: []byte(test.config)}}}
+		if diff := cmp.Diff(test.want, differences(item)); diff != "" {
+			t.Errorf("%s: (-want +got):\n%s", name, diff)
+		}
+	}
+	if got := differences(&v1alpha1.DeployItem{}); got != nil {
+		t.Errorf("expected nothing about an item without configuration, but found %v", got)
 	}
 }
 

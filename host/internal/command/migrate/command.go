@@ -54,6 +54,7 @@ configuration of the host to be. Nothing is written.
   AsItIs       nothing but labels and annotations is written
   NotCompared  the configuration is valid, but the plugin cannot compare, such as that of containers
   NotServed    no plugin serves the type, so its deployer of today stays
+  Differs      as AsItIs, but something works differently from then on
   Changes      objects would change; "pergola items diff" shows them as a whole
   Fails        the job would fail: the item uses something unknown here, or fails today, too
   Busy         a job or a deletion is under way
@@ -144,7 +145,7 @@ func table(findings []finding) string {
 		})
 	}
 	var summary []string
-	for _, v := range []verdict{asItIs, notCompared, notServed, changes, fails, busy} {
+	for _, v := range []verdict{asItIs, notCompared, notServed, differs, changes, fails, busy} {
 		if n := counts[v]; n > 0 {
 			summary = append(summary, fmt.Sprintf("%d %s", n, v))
 		}

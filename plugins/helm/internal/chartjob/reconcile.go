@@ -180,5 +180,5 @@ func (j *Job) diff(ctx context.Context, objects []helm.Object) ([]sdk.Change, er
 	if err != nil {
 		return nil, job.During(objectjob.StepApply, err)
 	}
-	return j.Job.Diff(objectjob.WithFields(ctx, j.Strict()), plan, j.cleanUp())
+	return j.Job.Diff(objectjob.WithFields(ctx, j.Strict()), plan, j.cleanUp(), j.config.Checks)
 }

@@ -185,6 +185,11 @@ func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffRespons
 	} else {
 		changes, err = chartjob.New(j, c).Diff(ctx, archive)
 	}
+	if err == nil {
+		var exports []sdk.Change
+		exports, err = j.DiffExports(ctx, c, archive)
+		changes = append(changes, exports...)
+	}
 	// Helm's warning comes first. A job without a release and without changes on the target has none.
 	if j.ChartWarning != "" && (c.HelmDeployment || len(changes) > 0) {
 		warned := sdk.Change{Object: "Chart of " + c.Release.String(), Action: sdk.ActionUpdate, Note: j.ChartWarning}

@@ -2,6 +2,7 @@ package helmjob
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -100,6 +101,19 @@ func (j *Job) CheckAndExport(
 		return nil, j.End(), err
 	}
 	return exports, nil, nil
+}
+
+// DiffExports returns the change of a job that would fail over the exports from the chart's values; none otherwise.
+func (j *Job) DiffExports(
+	ctx context.Context, c *config.Config, archive *chartsource.Archive,
+) ([]sdk.Change, error) {
+	_, err := j.exportValues(ctx, c, archive, nil)
+	if refused := (*sdk.Error)(nil); errors.As(err, &refused) && refused.Reason == config.ReasonExportMissing {
+		return []sdk.Change{{
+			Object: "Exports of " + c.Release.String(), Action: sdk.ActionFail, Note: refused.Err.Error(),
+		}}, nil
+	}
+	return nil, err
 }
 
 // exportValues adds the exports from the values of the rendering.

@@ -85,7 +85,7 @@ func (d *Deployment) diffNext(ctx context.Context, former *Release) ([]sdk.Chang
 		return nil, err
 	}
 	if decision.Action == release.Upgrade && former == nil {
-		if changes, err = d.withRepairs(ctx, after, changes); err != nil {
+		if changes, err = d.withRepairs(ctx, after, changes, decision.Adopted); err != nil {
 			return nil, err
 		}
 	}
@@ -130,9 +130,9 @@ func (d *Deployment) next(ctx context.Context, former *Release, decision release
 }
 
 // withRepairs adds to the changes of an upgrade what it repairs in the objects with unchanged manifests: Helm merges all
-// manifests with the objects as they are, and creates the missing ones.
+// manifests with the objects as they are, and creates the missing ones. adopted: the release was Landscaper's.
 func (d *Deployment) withRepairs(
-	ctx context.Context, after []helm.Object, changes []sdk.Change,
+	ctx context.Context, after []helm.Object, changes []sdk.Change, adopted bool,
 ) ([]sdk.Change, error) {
 	plan, err := d.plan(ctx, after)
 	if err != nil {
@@ -159,6 +159,11 @@ func (d *Deployment) withRepairs(
 	for _, c := range repairs(&observed{applied: result.Applied, missing: result.Missing, drift: result.Drift}) {
 		if !changed[c.Object] {
 			changes = append(changes, c)
+		}
+	}
+	if adopted {
+		if changes, err = d.NoteWaits(ctx, d.config.Checks, result.Applied, changes); err != nil {
+			return nil, err
 		}
 	}
 	slices.SortFunc(changes, func(a, b sdk.Change) int { return strings.Compare(a.Object, b.Object) })

@@ -154,7 +154,7 @@ func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffRespons
 		return nil, job.During(objectjob.StepApply, err)
 	}
 	deletion := prune.Deletion{Groups: c.DeletionDuringUpdate}
-	changes, err := j.Diff(objectjob.WithFields(ctx, d.settings.Strict), plan, deletion)
+	changes, err := j.Diff(objectjob.WithFields(ctx, d.settings.Strict), plan, deletion, c.Checks)
 	if err != nil {
 		return nil, err
 	}
