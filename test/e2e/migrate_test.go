@@ -14,6 +14,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,11 +33,22 @@ func TestMigration(t *testing.T) {
 	settled := landscapersManifestItem(t, namespace, "settled", "one", "one")
 	edited := landscapersManifestItem(t, namespace, "edited", "one", "two")
 	released, releasedUID := landscapersHelmItem(t, namespace, "released")
+	drifted, _ := landscapersHelmItem(t, namespace, "drifted")
+	config := &corev1.ConfigMap{}
+	config.Namespace, config.Name = namespace, "drifted"
+	edit(t, config, func() { config.Data["key"] = "changed" })
+	scheduled := landscapersManifestItem(t, namespace, "scheduled", "one", "one")
+	edit(t, scheduled, func() {
+		schedule := object{"continuousReconcile": object{"every": "24h"}}
+		scheduled.Spec.Config.Raw = []byte(manifestConfigWith(schedule, configMap(namespace, "scheduled", "one")))
+	})
 	unknown := landscapersManifestItem(t, namespace, "unknown", "one", "one")
 	edit(t, unknown, func() {
 		misspelt := object{"manifestz": []any{}}
 		unknown.Spec.Config.Raw = []byte(manifestConfigWith(misspelt, configMap(namespace, "unknown", "one")))
 	})
+	landscapersDeployment(t, namespace, "workload")
+	landscapersClaim(t, namespace, "waiting")
 	leftBy(t, withTarget(newItem(namespace, "component", string(helmv1alpha1.Type), string(marshal(t, object{
 		"apiVersion": helmv1alpha1.GroupVersion.String(), "kind": helmv1alpha1.ProviderConfigurationKind,
 		"chart": object{"fromResource": object{"componentName": "a"}}, "name": "component", "namespace": namespace,
@@ -71,17 +83,20 @@ func TestMigration(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{
 		"settled": "AsItIs", "edited": "Changes", "released": "AsItIs", "unknown": "Fails", "component": "Fails",
 		"mock": "NotCompared", "invalid": "Fails", "running": "Busy",
+		"drifted": "Changes", "scheduled": "Differs", "workload": "AsItIs", "waiting": "Differs",
 	}, verdicts); diff != "" {
 		t.Errorf("verdicts (-want +got):\n%s\n%s", diff, found.stdout)
 	}
-	check().expect(t, 1, "update ConfigMap "+namespace+"/edited", "manifestz", "fromResource", "2 AsItIs")
+	check().expect(t, 1, "update ConfigMap "+namespace+"/edited", "manifestz", "fromResource", "3 AsItIs",
+		"update ConfigMap "+namespace+"/drifted: repairs data.key", "continuousReconcile: it starts jobs",
+		"PersistentVolumeClaim "+namespace+"/waiting: the job waits for it")
 	if diff := cmp.Diff(before, versions(t, namespace)); diff != "" {
 		t.Errorf("the check has written something (-before +after):\n%s", diff)
 	}
 
 	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "manifest", "helm")})
 	uid := live(t, configMap(namespace, "settled", "")).GetUID()
-	for _, item := range []*v1alpha1.DeployItem{settled, edited, released} {
+	for _, item := range []*v1alpha1.DeployItem{settled, edited, released, drifted} {
 		carryOutAgain(t, item, succeeded)
 	}
 	if now := live(t, configMap(namespace, "settled", "")).GetUID(); now != uid {
@@ -90,7 +105,7 @@ func TestMigration(t *testing.T) {
 	if now := live(t, configMap(namespace, "released", "")).GetUID(); now != releasedUID {
 		t.Errorf("the object of a release is another one: %s, before %s", now, releasedUID)
 	}
-	check().expect(t, 1, "3 AsItIs")
+	check().expect(t, 1, "5 AsItIs")
 }
 
 // leftBy creates an item with the status that Landscaper's deployers leave.
@@ -121,6 +136,59 @@ func landscapersManifestItem(t *testing.T, namespace, name, deployed, configured
 			"resourceVersion": config.ResourceVersion,
 		}}},
 	})
+}
+
+// landscapersDeployment creates a Deployment as it is after a rollout, with what its controller adds, and its item.
+func landscapersDeployment(t *testing.T, namespace, name string) {
+	t.Helper()
+	selector := map[string]string{"app": name}
+	deployment := object{
+		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": object{"namespace": namespace, "name": name},
+		"spec": object{
+			"replicas": 0, "selector": object{"matchLabels": selector},
+			"template": object{
+				"metadata": object{"labels": selector}, "spec": object{"containers": []object{{"name": "a", "image": "a"}}},
+			},
+		},
+	}
+	live := landscapersObject(t, namespace, name, deployment, map[string]string{"deployment.kubernetes.io/revision": "1"})
+	live.Object["status"] = map[string]any{"observedGeneration": live.GetGeneration()}
+	if err := admin.Status().Update(t.Context(), live); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// landscapersClaim creates a claim that is never bound, and its item, which Landscaper has not waited for.
+func landscapersClaim(t *testing.T, namespace, name string) {
+	t.Helper()
+	landscapersObject(t, namespace, name, object{
+		"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": object{"namespace": namespace, "name": name},
+		"spec": object{
+			"accessModes": []string{"ReadWriteOnce"}, "storageClassName": "",
+			"resources": object{"requests": object{"storage": "1Gi"}},
+		},
+	}, nil)
+}
+
+// landscapersObject creates an object of a manifest, with annotations of others, and its item.
+func landscapersObject(
+	t *testing.T, namespace, name string, manifest object, annotations map[string]string,
+) *unstructured.Unstructured {
+	t.Helper()
+	o := &unstructured.Unstructured{}
+	if err := json.Unmarshal(marshal(t, manifest), &o.Object); err != nil {
+		t.Fatal(err)
+	}
+	o.SetLabels(map[string]string{"manifest.deployer.landscaper.gardener.cloud/deployitem": name})
+	o.SetAnnotations(annotations)
+	create(t, o)
+	leftBy(t, manifestItem(namespace, name, "target", manifest), object{
+		"apiVersion": "manifest.deployer.landscaper.gardener.cloud/v1alpha2", "kind": "ProviderStatus",
+		"managedResources": []object{{"policy": "manage", "resource": object{
+			"apiVersion": o.GetAPIVersion(), "kind": o.GetKind(), "namespace": namespace, "name": name, "uid": o.GetUID(),
+		}}},
+	})
+	return o
 }
 
 // landscapersHelmItem installs a release without labels, as Landscaper's helm deployer does, and creates its item.

@@ -57,6 +57,20 @@ func TestReleaseOfLandscaper(t *testing.T) {
 		w.MustDelete(item)
 		w.mustHave()
 	})
+	// Rule (helm.md#provider-configuration): `pergola items diff` shows the repairs of the next revision.
+	t.Run("preview of the repairs", func(t *testing.T) {
+		t.Parallel()
+		w, _ := begin(t)
+		item := w.item(w.config(chart("plain"), object{"greeting": "one"}))
+		w.leaveStatus(item)
+		w.mustChange(item)
+		w.Patch(configMaps, "shop-plain-greeting", `{"data":{"greeting":"changed"}}`)
+		w.Delete(configMaps, "shop-plain-settings")
+		w.mustChange(item, "create ConfigMap %s/shop-plain-settings", "update ConfigMap %s/shop-plain-greeting")
+		w.MustSucceed(item)
+		w.mustGreet("one")
+		w.mustChange(item)
+	})
 	for name, c := range map[string]struct{ recorded, crashes, stays bool }{
 		"deletion": {recorded: true},
 		"deletion after a crash in the first job here": {recorded: true, crashes: true},
