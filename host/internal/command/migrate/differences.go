@@ -50,7 +50,7 @@ func differences(item *v1alpha1.DeployItem) []string {
 			}
 		}
 		if slices.Sort(counts); len(counts) > 0 {
-			found = append(found, strings.Join(counts, ", ")+": counts, also in v1alpha1")
+			found = append(found, strings.Join(counts, ", ")+": also count in v1alpha1")
 		}
 	}
 	if config.APIVersion != ofHelm {
