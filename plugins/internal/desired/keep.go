@@ -18,13 +18,15 @@ import (
 // Namespace. The annotations of controllers are: their loss would look like a change in each comparison with an object
 // that this deploy item has not written yet, even where the controller writes them again.
 var keepers = map[schema.GroupKind]func(out, live *unstructured.Unstructured){
-	{Group: "batch", Kind: "Job"}:                             keepPodSelector,
-	{Group: "apps", Kind: "Deployment"}:                       keepAnnotationsOf("deployment.kubernetes.io"),
-	{Kind: "PersistentVolumeClaim"}:                           keepAnnotationsOf("pv.kubernetes.io", "volume.kubernetes.io", "volume.beta.kubernetes.io"),
-	{Kind: "Service"}:                                         keepClusterIP,
-	{Kind: "Secret"}:                                          keepToken,
-	{Kind: "ServiceAccount"}:                                  keepFields([]string{"secrets"}),
-	{Kind: "PersistentVolume"}:                                keepPersistentVolume,
+	{Group: "batch", Kind: "Job"}:       keepPodSelector,
+	{Group: "apps", Kind: "Deployment"}: keepAnnotationsOf("deployment.kubernetes.io"),
+	{Kind: "PersistentVolumeClaim"}: keepAnnotationsOf(
+		"pv.kubernetes.io", "volume.kubernetes.io", "volume.beta.kubernetes.io",
+	),
+	{Kind: "Service"}:          keepClusterIP,
+	{Kind: "Secret"}:           keepToken,
+	{Kind: "ServiceAccount"}:   keepFields([]string{"secrets"}),
+	{Kind: "PersistentVolume"}: keepPersistentVolume,
 	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}: keepAggregatedRules,
 }
 

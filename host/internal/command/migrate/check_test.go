@@ -84,20 +84,22 @@ func TestDifferences(t *testing.T) {
 	t.Parallel()
 	const helm, manifest = `"apiVersion":"helm.deployer.landscaper.gardener.cloud/v1alpha1"`,
 		`"apiVersion":"manifest.deployer.landscaper.gardener.cloud/v1alpha1"`
+	const timeouts = `"helmDeploymentConfig":{"install":{"atomic":true},"upgrade":{"timeout":"1s"}}`
 	for name, test := range map[string]struct {
 		config string
 		want   []string
 	}{
-		"none":      {`{}`, nil},
-		"unclear":   {`{"continuousReconcile":{"every":"1h"},"exports":[]}`, nil},
-		"schedule":  {`{"continuousReconcile":{"every":"1h"}}`, []string{"continuousReconcile: it starts jobs"}},
-		"no times":  {`{"continuousReconcile":{}}`, nil},
-		"old":       {`{` + manifest + `,"exports":{"exports":[]}}`, []string{"exports: also count in v1alpha1"}},
-		"old group": {`{` + manifest + `,"exports":{"a":1},"deletionGroups":[{}]}`, []string{"deletionGroups, exports: also count in v1alpha1"}},
-		"new":       {`{"apiVersion":"manifest.deployer.landscaper.gardener.cloud/v1alpha2","deletionGroups":[{}]}`, nil},
-		"release": {`{` + helm + `,"createNamespace":true,"helmDeploymentConfig":{"install":{"atomic":true},"upgrade":{"timeout":"1s"}}}`,
+		"none":     {`{}`, nil},
+		"unclear":  {`{"continuousReconcile":{"every":"1h"},"exports":[]}`, nil},
+		"schedule": {`{"continuousReconcile":{"every":"1h"}}`, []string{"continuousReconcile: it starts jobs"}},
+		"no times": {`{"continuousReconcile":{}}`, nil},
+		"old":      {`{` + manifest + `,"exports":{"exports":[]}}`, []string{"exports: also count in v1alpha1"}},
+		"old group": {`{` + manifest + `,"exports":{"a":1},"deletionGroups":[{}]}`,
+			[]string{"deletionGroups, exports: also count in v1alpha1"}},
+		"new": {`{"apiVersion":"manifest.deployer.landscaper.gardener.cloud/v1alpha2","deletionGroups":[{}]}`, nil},
+		"release": {`{` + helm + `,"createNamespace":true,` + timeouts + `}`,
 			[]string{"helmDeploymentConfig.upgrade.timeout: 1s applies"}},
-		"no release": {`{` + helm + `,"createNamespace":true,"helmDeployment":false,"helmDeploymentConfig":{"upgrade":{"timeout":"1s"}}}`,
+		"no release": {`{` + helm + `,"createNamespace":true,"helmDeployment":false,` + timeouts + `}`,
 			[]string{"createNamespace: the namespace is kept when the item is deleted"}},
 	} {
 		item := &v1alpha1.DeployItem{Spec: v1alpha1.DeployItemSpec{Config: &runtime.RawExtension{Raw: []byte(test.config)}}}

@@ -129,8 +129,8 @@ func (d *Deployment) next(ctx context.Context, former *Release, decision release
 	return objects, nil
 }
 
-// withRepairs adds to the changes of an upgrade what it repairs in the objects with unchanged manifests: Helm merges all
-// manifests with the objects as they are, and creates the missing ones. adopted: the release was Landscaper's.
+// withRepairs adds to the changes of an upgrade what it repairs in the objects with unchanged manifests: Helm merges
+// all manifests with the objects as they are, and creates the missing ones. adopted: the release was Landscaper's.
 func (d *Deployment) withRepairs(
 	ctx context.Context, after []helm.Object, changes []sdk.Change, adopted bool,
 ) ([]sdk.Change, error) {
