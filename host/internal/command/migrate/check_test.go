@@ -79,7 +79,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// Rule (migrate.md#check, /Differs): The check names what works differently from then on.
+// Rule (migrate.md#check): The check names what works differently from then on.
 func TestDifferences(t *testing.T) {
 	t.Parallel()
 	const helm, manifest = `"apiVersion":"helm.deployer.landscaper.gardener.cloud/v1alpha1"`,

@@ -15,8 +15,8 @@ const (
 	ofHelm         = "helm.deployer.landscaper.gardener.cloud/v1alpha1"
 )
 
-// differences returns what works differently here than with Landscaper's deployers, of what an item uses, and what no
-// comparison with the target shows. A configuration that cannot be read has none: the comparison says what is wrong.
+// differences returns the uses of an item that work differently here than with Landscaper's deployers, and that no
+// comparison with the target shows. There are none of an unreadable configuration: the comparison reports that.
 func differences(item *v1alpha1.DeployItem) []string {
 	var config struct {
 		APIVersion          string

@@ -57,7 +57,7 @@ func TestReleaseOfLandscaper(t *testing.T) {
 		w.MustDelete(item)
 		w.mustHave()
 	})
-	// Rule (helm.md#provider-configuration): `pergola items diff` shows the repairs of the next revision.
+	// Rule (helm.md#the-helm-deployer): `pergola items diff` shows the repairs of the next revision.
 	t.Run("preview of the repairs", func(t *testing.T) {
 		t.Parallel()
 		w, _ := begin(t)
