@@ -2,20 +2,10 @@ package sdk
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net"
-	"os"
-	"os/signal"
-	"strings"
-	"sync"
-	"syscall"
 
-	"github.com/hashicorp/go-hclog"
-	goplugin "github.com/hashicorp/go-plugin"
-	"google.golang.org/grpc"
-
-	"github.com/pergola-deploy/pergola/proto/handshake"
+	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
 	"github.com/pergola-deploy/pergola/sdk/internal/serving"
 )
@@ -42,36 +32,9 @@ func ServeHooks(hooks hook.Hooks, opts ...Option) { serve(hooksPlugin(hooks, opt
 
 func serve(p *plugin, err error) {
 	if err != nil {
-		// In one line, because the host shows the last line of a program.
-		fmt.Fprintln(os.Stderr, strings.ReplaceAll(err.Error(), "\n", "; "))
-		os.Exit(serving.ExitMisconfigured)
+		serving.Misconfigured(err)
 	}
-	config := handshake.Config()
-	if os.Getenv(config.MagicCookieKey) != config.MagicCookieValue {
-		serveByHand(p)
-		return
-	}
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, os.Interrupt)
-	serving.EndWithHost()
-
-	// go-plugin replaces os.Stderr by a pipe when it begins to serve, and the content of the pipe is lost at the end of
-	// the process: its last words. The host reads the real standard error.
-	stderr := os.Stderr
-	// The host reads each line of JSON back into a record.
-	log := slog.New(slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: serving.LogLevel(slog.LevelInfo)}))
-	slog.SetDefault(log)
-	s := newServer(p, log)
-	s.serving = sync.OnceFunc(func() { os.Stderr = stderr })
-	goplugin.Serve(&goplugin.ServeConfig{
-		HandshakeConfig: config,
-		VersionedPlugins: map[int]goplugin.PluginSet{
-			handshake.ProtocolVersion: {handshake.PluginName: &serving.Plugin{Service: s}},
-		},
-		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
-			return grpc.NewServer(append(opts, serving.Options(s.running)...)...)
-		},
-		Logger: hclog.NewNullLogger(),
-	})
+	p.program().Main()
 }
 
 // ServeInProcess serves the deployer within this process, over a real socket, until ctx ends; done is closed when the
@@ -83,7 +46,7 @@ func ServeInProcess(
 	if err != nil {
 		return nil, nil, err
 	}
-	return newServer(p, log).socket(ctx, "", grpc.WaitForHandlers(true))
+	return p.program().InProcess(ctx, log)
 }
 
 // ServeHooksInProcess is to ServeHooks what ServeInProcess is to Serve.
@@ -94,11 +57,15 @@ func ServeHooksInProcess(
 	if err != nil {
 		return nil, nil, err
 	}
-	return newServer(p, log).socket(ctx, "", grpc.WaitForHandlers(true))
+	return p.program().InProcess(ctx, log)
 }
 
-func (s *server) socket(
-	ctx context.Context, at string, opts ...grpc.ServerOption,
-) (address net.Addr, done <-chan struct{}, err error) {
-	return serving.Socket(ctx, s.plugin.name, at, s.log, s, append(serving.Options(s.running), opts...))
+func (p *plugin) program() *serving.Program {
+	return &serving.Program{
+		Name: p.name, Version: p.version,
+		Service: func(log *slog.Logger) (deployerv1.DeployerServiceServer, *serving.RunningCalls) {
+			s := newServer(p, log)
+			return s, s.running
+		},
+	}
 }

@@ -34,13 +34,12 @@ type server struct {
 	plugin  *plugin
 	running *serving.RunningCalls
 	log     *slog.Logger
-	serving func() // called with each GetInfo, the first call of a host
 }
 
 var _ deployerv1.DeployerServiceServer = (*server)(nil)
 
 func newServer(p *plugin, log *slog.Logger) *server {
-	return &server{plugin: p, running: serving.NewRunningCalls(), log: log, serving: func() {}}
+	return &server{plugin: p, running: serving.NewRunningCalls(), log: log}
 }
 
 // unimplemented is the answer to a call without a method of the plugin.
@@ -53,7 +52,6 @@ func (s *server) unimplemented(method string) error {
 
 // GetInfo implements DeployerServiceServer.
 func (s *server) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deployerv1.GetInfoResponse, error) {
-	s.serving()
 	p := s.plugin
 	info := &deployerv1.GetInfoResponse{
 		Name:                         p.name,

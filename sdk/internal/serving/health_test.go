@@ -23,8 +23,8 @@ func TestHealthOfACancelledCall(t *testing.T) {
 	running := NewRunningCalls()
 	running.grace = 0
 	serving, stop := context.WithCancel(t.Context())
-	address, done, err := Socket(serving, "test", "", slog.New(slog.DiscardHandler),
-		deployerv1.UnimplementedDeployerServiceServer{}, Options(running))
+	address, done, err := socket(serving, "test", "", slog.New(slog.DiscardHandler),
+		deployerv1.UnimplementedDeployerServiceServer{}, options(running))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,13 +12,13 @@ import (
 
 // Exit codes of a plugin.
 const (
-	ExitFailed        = 1
-	ExitMisconfigured = 2
-	ExitHostGone      = 3
+	exitFailed        = 1
+	exitMisconfigured = 2
+	exitHostGone      = 3
 )
 
-// LogLevel returns the level in the environment, one of slog's names in any case, or else the default.
-func LogLevel(byDefault slog.Level) slog.Level {
+// logLevel returns the level in the environment, one of slog's names in any case, or else the default.
+func logLevel(byDefault slog.Level) slog.Level {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(os.Getenv(handshake.LogLevelEnv))); err != nil {
 		return byDefault
@@ -26,9 +26,9 @@ func LogLevel(byDefault slog.Level) slog.Level {
 	return level
 }
 
-// EndWithHost ends the process when the host is gone. The host holds the other end of a pipe. The kernel closes it at
+// endWithHost ends the process when the host is gone. The host holds the other end of a pipe. The kernel closes it at
 // any end of the host, sooner and more surely than a check of the parent's process id would notice.
-func EndWithHost() {
+func endWithHost() {
 	fd, err := strconv.Atoi(os.Getenv(handshake.LifelineEnv))
 	if err != nil {
 		return
@@ -37,6 +37,6 @@ func EndWithHost() {
 	lifeline := os.NewFile(uintptr(fd), "lifeline")
 	go func() {
 		_, _ = io.Copy(io.Discard, lifeline)
-		os.Exit(ExitHostGone)
+		os.Exit(exitHostGone)
 	}()
 }

@@ -18,7 +18,7 @@ func TestLogLevel(t *testing.T) { //nolint:paralleltest // it changes the enviro
 		"chatty": {"a later host may know more levels", slog.LevelInfo},
 	} {
 		t.Setenv(handshake.LogLevelEnv, name)
-		if got := LogLevel(slog.LevelInfo); got != tc.want {
+		if got := logLevel(slog.LevelInfo); got != tc.want {
 			t.Errorf("%s: %q means %s", tc.reason, name, got)
 		}
 	}

@@ -11,23 +11,23 @@ import (
 )
 
 const (
-	// InstallArgument is the first argument of a program that installs itself.
-	InstallArgument = "install"
+	// installArgument is the first argument of a program that installs itself.
+	installArgument = "install"
 	installUsage    = "--to DIR [--as NAME]"
 )
 
-// Install puts this program into a plugin directory, and returns the code to exit with.
-func Install(stdout, stderr io.Writer, name, version string, args []string) (code int) {
+// install puts this program into a plugin directory, and returns the code to exit with.
+func install(stdout, stderr io.Writer, name, version string, args []string) (code int) {
 	dir, file, err := parseInstall(args, name)
 	if errors.Is(err, flag.ErrHelp) {
 		_, _ = fmt.Fprintf(stdout, "%s %s %s: copies %[1]s into the plugin directory DIR of a host, as %[1]s or NAME\n",
-			name, InstallArgument, installUsage)
+			name, installArgument, installUsage)
 		return 0
 	}
 	if err != nil {
 		_, _ = fmt.Fprintf(stderr, "%s cannot be installed: %v; usage: %[1]s %[3]s %[4]s\n",
-			name, err, InstallArgument, installUsage)
-		return ExitMisconfigured
+			name, err, installArgument, installUsage)
+		return exitMisconfigured
 	}
 	program, err := os.Executable()
 	if err == nil {
@@ -35,13 +35,13 @@ func Install(stdout, stderr io.Writer, name, version string, args []string) (cod
 	}
 	if err != nil {
 		_, _ = fmt.Fprintf(stderr, "%s cannot be installed: %v\n", name, err)
-		return ExitFailed
+		return exitFailed
 	}
 	_, _ = fmt.Fprintf(stdout, "%s %s is installed as %s\n", name, version, program)
 	return 0
 }
 
-// parseInstall reads the arguments after InstallArgument. The error is flag.ErrHelp for a request for help.
+// parseInstall reads the arguments after installArgument. The error is flag.ErrHelp for a request for help.
 func parseInstall(args []string, plugin string) (dir, file string, err error) {
 	flags := flag.NewFlagSet("", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // it would say less than the error does with the usage behind it

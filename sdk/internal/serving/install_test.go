@@ -14,7 +14,7 @@ import (
 // installed is what install prints on standard output and standard error, and its exit code.
 func installed(args ...string) (stdout, stderr string, code int) {
 	var out, errOut bytes.Buffer
-	code = Install(&out, &errOut, "test", "1", args)
+	code = install(&out, &errOut, "test", "1", args)
 	return out.String(), errOut.String(), code
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/pergola-deploy/pergola/proto/wire"
 )
 
-// Options let a server take and send what the protocol allows, continue the traces of hosts, and report its health.
-func Options(running *RunningCalls) []grpc.ServerOption {
+// options let a server take and send what the protocol allows, continue the traces of hosts, and report its health.
+func options(running *RunningCalls) []grpc.ServerOption {
 	return append(wire.ServerOptions(),
 		grpc.ChainUnaryInterceptor(traceUnary, running.checkHealth), grpc.ChainStreamInterceptor(traceStream))
 }

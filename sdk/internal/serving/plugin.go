@@ -10,22 +10,22 @@ import (
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 )
 
-// Plugin registers the server with go-plugin. The client side belongs to the host.
-type Plugin struct {
+// plugin registers the server with go-plugin. The client side belongs to the host.
+type plugin struct {
 	goplugin.NetRPCUnsupportedPlugin
 
-	Service deployerv1.DeployerServiceServer
+	service deployerv1.DeployerServiceServer
 }
 
-var _ goplugin.GRPCPlugin = (*Plugin)(nil)
+var _ goplugin.GRPCPlugin = (*plugin)(nil)
 
 // GRPCServer implements goplugin.GRPCPlugin.
-func (p *Plugin) GRPCServer(_ *goplugin.GRPCBroker, registrar *grpc.Server) error {
-	deployerv1.RegisterDeployerServiceServer(registrar, p.Service)
+func (p *plugin) GRPCServer(_ *goplugin.GRPCBroker, registrar *grpc.Server) error {
+	deployerv1.RegisterDeployerServiceServer(registrar, p.service)
 	return nil
 }
 
 // GRPCClient implements goplugin.GRPCPlugin.
-func (p *Plugin) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientConn) (any, error) {
+func (p *plugin) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientConn) (any, error) {
 	return nil, errors.New("the sdk has no client of the protocol")
 }

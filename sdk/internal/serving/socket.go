@@ -19,10 +19,10 @@ import (
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 )
 
-// Socket serves a plugin without TLS until ctx ends, on a socket for this user alone: at an address, a path or
+// socket serves a plugin without TLS until ctx ends, on a socket for this user alone: at an address, a path or
 // unix:///path, or if that is empty in a new directory. Hosts may come and go, several at a time; none of them can end
 // it. done is closed when the server is down.
-func Socket(
+func socket(
 	ctx context.Context, name, address string, log *slog.Logger, service deployerv1.DeployerServiceServer,
 	opts []grpc.ServerOption,
 ) (listens net.Addr, done <-chan struct{}, err error) {
