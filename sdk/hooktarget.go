@@ -13,7 +13,7 @@ import (
 // plugin; HookTarget returns it. That goes for all HookedTypes, so also for the items of other deployers. By default,
 // hooks get no credentials.
 func HookTargets() Option {
-	return func(p *plugin) { p.hookTargets = true }
+	return func(p *plugin) { p.Info.Capabilities.HookTargets = true }
 }
 
 // hookTargetKey is the key of a *hookTarget in the context of a hook function.
@@ -44,7 +44,7 @@ func HookTarget(ctx context.Context) (*Target, error) {
 func (p *plugin) withHookTarget(
 	ctx context.Context, in *deployerv1.RunHooksRequest, item *v1alpha1.DeployItem,
 ) context.Context {
-	if !p.hookTargets {
+	if !p.Info.GetCapabilities().GetHookTargets() {
 		return ctx
 	}
 	const operation = "ResolveTarget"

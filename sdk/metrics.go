@@ -22,7 +22,10 @@ type MetricsGatherer interface {
 // most. They must hold no secrets, and their labels no names of deploy items. By default, there are none.
 func Metrics(g MetricsGatherer) Option {
 	// A plugin without this option is linked without the format.
-	return func(p *plugin) { p.metrics = func() ([]byte, error) { return exposed(g) } }
+	return func(p *plugin) {
+		p.Info.Capabilities.Metrics = true
+		p.metrics = func() ([]byte, error) { return exposed(g) }
+	}
 }
 
 // exposed returns all metrics in the text format of Prometheus.

@@ -49,7 +49,7 @@ func TestMetrics(t *testing.T) {
 		if diff := cmp.Diff(test.want, string(out.GetFamilies())); diff != "" {
 			t.Errorf("%s: metrics (-want +got):\n%s", name, diff)
 		}
-		if has := p.capabilities().GetMetrics(); has != (test.gatherer != nil) {
+		if has := p.Info.GetCapabilities().GetMetrics(); has != (test.gatherer != nil) {
 			t.Errorf("%s: the capability is %t", name, has)
 		}
 	}

@@ -125,8 +125,8 @@ func TestOptions(t *testing.T) {
 		if diff := cmp.Diff(tc.want, about(err)); diff != "" {
 			t.Errorf("%s: errors (-want +got):\n%s", tc.reason, diff)
 		}
-		if p.version != "unknown" {
-			t.Errorf("%s: expected the version unknown, but found %q", tc.reason, p.version)
+		if p.Info.GetVersion() != "unknown" {
+			t.Errorf("%s: expected the version unknown, but found %q", tc.reason, p.Info.GetVersion())
 		}
 	}
 	if _, err := deployerPlugin(nil, []Option{name, types}); cmp.Diff([]string{"sdk.Serve"}, about(err)) != "" {

@@ -62,7 +62,7 @@ func ServeHooksInProcess(
 
 func (p *plugin) program() *serving.Program {
 	return &serving.Program{
-		Name: p.name, Version: p.version,
+		Name: p.Info.GetName(), Version: p.Info.GetVersion(),
 		Service: func(log *slog.Logger) (deployerv1.DeployerServiceServer, *serving.RunningCalls) {
 			s := newServer(p, log)
 			return s, s.running

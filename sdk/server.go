@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math"
 	"runtime/debug"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/proto/wire"
@@ -45,46 +45,14 @@ func newServer(p *plugin, log *slog.Logger) *server {
 // unimplemented is the answer to a call without a method of the plugin.
 func (s *server) unimplemented(method string) error {
 	if s.plugin.deployer == nil {
-		return status.Errorf(codes.Unimplemented, "plugin %q has no deployer", s.plugin.name)
+		return status.Errorf(codes.Unimplemented, "plugin %q has no deployer", s.plugin.Info.GetName())
 	}
-	return status.Errorf(codes.Unimplemented, "the deployer of plugin %q does not implement %s", s.plugin.name, method)
+	return status.Errorf(codes.Unimplemented, "the deployer of plugin %q does not implement %s", s.plugin.Info.GetName(), method)
 }
 
 // GetInfo implements DeployerServiceServer.
 func (s *server) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deployerv1.GetInfoResponse, error) {
-	p := s.plugin
-	info := &deployerv1.GetInfoResponse{
-		Name:                         p.name,
-		Version:                      p.version,
-		SdkVersion:                   Release,
-		DeployItemTypes:              wire.Each(p.types, typeToWire),
-		Capabilities:                 p.capabilities(),
-		ConfigurationSchema:          p.configSchema,
-		ProviderConfigurationSchemas: maps.Clone(p.providerSchemas), // to send a message may change it
-		HookedDeployItemTypes:        wire.Each(p.hookedTypes, typeToWire),
-	}
-	p.limits.describe(info)
-	return info, nil
-}
-
-func (p *plugin) capabilities() *deployerv1.Capabilities {
-	c := &deployerv1.Capabilities{
-		SeparateDocuments: true, HookTypes: p.hookTypes(),
-		ContextCredentials: p.contextCredentials, OcmConfig: p.contextOCMConfig, HostCluster: p.hostCluster,
-		LatePickUp: p.latePickUp, ScheduleInConfiguration: p.scheduleInConfig, HookTargets: p.hookTargets,
-		Metrics: p.metrics != nil,
-	}
-	_, c.Abort = p.deployer.(Aborter)
-	_, c.ForceReconcile = p.deployer.(ForceReconciler)
-	_, c.Render = p.deployer.(Renderer)
-	_, c.Validate = p.deployer.(Validator)
-	_, c.Configure = p.deployer.(Configurer)
-	_, c.Watch = p.deployer.(Watcher)
-	c.WatchItems = c.GetWatch()
-	_, c.Diff = p.deployer.(Differ)
-	_, c.Collect = p.deployer.(Collector)
-	_, c.CheckHealth = p.deployer.(HealthChecker)
-	return c
+	return proto.CloneOf(s.plugin.Info), nil // to send a message may change it
 }
 
 // Configure implements DeployerServiceServer.
@@ -94,7 +62,7 @@ func (s *server) Configure(
 	configurer, ok := s.plugin.deployer.(Configurer)
 	if !ok {
 		if len(in.GetDocument()) > 0 {
-			return nil, status.Errorf(codes.InvalidArgument, "plugin %q takes no configuration", s.plugin.name)
+			return nil, status.Errorf(codes.InvalidArgument, "plugin %q takes no configuration", s.plugin.Info.GetName())
 		}
 		return &deployerv1.ConfigureResponse{}, nil
 	}
@@ -251,7 +219,7 @@ func (s *server) RunHooks(ctx context.Context, in *deployerv1.RunHooksRequest) (
 	}
 	ctx = s.plugin.withHookTarget(ctx, in, item)
 	out := &deployerv1.RunHooksResponse{}
-	for _, f := range s.plugin.hooks[hookType] {
+	for _, f := range s.plugin.Hooks[hookType] {
 		if ctx.Err() != nil { // the call was cancelled
 			return nil, status.FromContextError(ctx.Err()).Err()
 		}
@@ -280,7 +248,7 @@ func guarded[T any](s *server, log *slog.Logger, who, operation string, run func
 		err = &Error{
 			Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem}, Operation: operation, Reason: ReasonPanic,
 			Err: fmt.Errorf("plugin %q %s panicked%s; the stack is in the log of the host, in the record with its plugin and "+
-				"jobID: in Kubernetes, see kubectl logs of the host's Pod", s.plugin.name, s.plugin.version, where),
+				"jobID: in Kubernetes, see kubectl logs of the host's Pod", s.plugin.Info.GetName(), s.plugin.Info.GetVersion(), where),
 		}
 	}()
 	return run()

@@ -14,6 +14,7 @@ import (
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
+	"github.com/pergola-deploy/pergola/sdk/internal/description"
 )
 
 // hookServer serves hooks that call the functions, in order, at every point.
@@ -22,7 +23,7 @@ func hookServer(log slog.Handler, functions ...func()) *server {
 	for _, f := range functions {
 		hooks.RegisterHook(calling(f), hook.Types()...)
 	}
-	return newServer(&plugin{hooks: hooks}, slog.New(log))
+	return newServer(&plugin{Plugin: description.Plugin{Hooks: hooks}}, slog.New(log))
 }
 
 // The functions that come after the end of a call are not run: nobody would receive what they return.

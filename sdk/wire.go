@@ -91,8 +91,6 @@ func problemToWire(p Problem) *deployerv1.Problem {
 	return &deployerv1.Problem{Field: p.Field, Message: p.Message}
 }
 
-func typeToWire(t v1alpha1.DeployItemType) string { return string(t) }
-
 func heldToWire(res *HoldingsResponse, err error) *deployerv1.HoldingsResponse {
 	if err != nil {
 		failed := failedToWire("Holdings", err)

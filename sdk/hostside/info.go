@@ -13,7 +13,7 @@ import (
 	"github.com/pergola-deploy/pergola/proto/wire"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
-	"github.com/pergola-deploy/pergola/sdk/internal/bounds"
+	"github.com/pergola-deploy/pergola/sdk/internal/description"
 )
 
 // Info describes a plugin in its own words.
@@ -134,15 +134,14 @@ func ReadInfo(in *deployerv1.GetInfoResponse) (Info, error) {
 		hooked, hookedErr = nil, errors.New("it names deploy item types that its hooks run for, but has no hooks")
 	}
 	capabilities.HookTypes = hookTypes
-	limits, limitsErr := readLimits(in, served)
+	limits, limitsErr := readLimits(in)
 	return Info{
 		Name: in.GetName(), Version: in.GetVersion(), SDKVersion: in.GetSdkVersion(), Types: served, HookedTypes: hooked,
 		Capabilities: capabilities, Limits: limits,
 	}, errors.Join(append(errs, servedErr, hookTypesErr, hookedErr, limitsErr)...)
 }
 
-// readLimits reads the limits of a plugin that serves these types.
-func readLimits(in *deployerv1.GetInfoResponse, served []v1alpha1.DeployItemType) (Limits, error) {
+func readLimits(in *deployerv1.GetInfoResponse) (Limits, error) {
 	limits := Limits{MaxCalls: readCount(in.GetMaxCalls()), MaxCallsPerTarget: readCount(in.GetMaxCallsPerTarget())}
 	if len(in.GetTimeouts()) > 0 {
 		limits.Timeouts = make(map[v1alpha1.DeployItemType]time.Duration, len(in.GetTimeouts()))
@@ -150,7 +149,8 @@ func readLimits(in *deployerv1.GetInfoResponse, served []v1alpha1.DeployItemType
 	for t, timeout := range in.GetTimeouts() {
 		limits.Timeouts[v1alpha1.DeployItemType(t)] = timeout.AsDuration()
 	}
-	if err := bounds.CheckTimeouts(limits.Timeouts, served); err != nil {
+	served := in.GetDeployItemTypes()
+	if err := description.CheckTimeouts(in.GetTimeouts(), served[:min(len(served), maxTypes)]); err != nil {
 		return Limits{}, fmt.Errorf("its timeouts: %w", err)
 	}
 	return limits, nil
