@@ -56,7 +56,7 @@ func (r *Request) DecodeProviderStatus(into any, kind, apiVersion string, older 
 // In Render, Diff and Validate, and in a request of a test, it saves nothing.
 func (r *Request) SaveProviderStatus(ctx context.Context, status any) error {
 	document, err := r.marshalProviderStatus(status)
-	if err != nil || r.call == nil {
+	if err != nil {
 		return err
 	}
 	return r.call.Save(ctx, document)

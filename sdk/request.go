@@ -67,12 +67,7 @@ type Request struct {
 // goroutines.
 //
 // In Render, Diff and Validate, and in a request of a test, it does nothing.
-func (r *Request) PickUp(ctx context.Context) error {
-	if r.call == nil {
-		return nil
-	}
-	return r.call.PickUp(ctx)
-}
+func (r *Request) PickUp(ctx context.Context) error { return r.call.PickUp(ctx) }
 
 // ResolveTarget returns another Target of the deploy item's namespace with its content, by its name in a provider
 // configuration. It is resolved and checked as Request.Target is. ResolveTarget blocks until the host has answered or
@@ -84,18 +79,14 @@ func (r *Request) PickUp(ctx context.Context) error {
 func (r *Request) ResolveTarget(ctx context.Context, name string) (*Target, error) {
 	const operation = "ResolveTarget" // the host calls it so, too
 	what := fmt.Sprintf("Target %q", name)
-	answer, err := r.resolve(ctx, operation, what, func(sequence uint64) *deployerv1.PluginMessage {
-		return &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_ResolveTarget{
-			ResolveTarget: &deployerv1.ResolveTarget{Sequence: sequence, Name: name},
-		}}
-	})
+	answer, err := r.call.ResolveTarget(ctx, name)
 	if err != nil {
-		return nil, err
+		return nil, unanswered(operation, "resolve "+what, err)
 	}
-	if in := answer.GetResolvedTarget().GetError(); in != nil {
+	if in := answer.GetError(); in != nil {
 		return nil, errorFromWire(operation, what+" cannot be used; the host does not say why", in)
 	}
-	target, err := targetFromWire(answer.GetResolvedTarget().GetTarget())
+	target, err := targetFromWire(answer.GetTarget())
 	if err == nil && target == nil {
 		err = errors.New("the host has answered with neither a Target nor an error")
 	}
@@ -105,22 +96,12 @@ func (r *Request) ResolveTarget(ctx context.Context, name string) (*Target, erro
 	return target, nil
 }
 
-// resolve asks the host to read something for the plugin.
-func (r *Request) resolve(
-	ctx context.Context, operation, what string, question func(sequence uint64) *deployerv1.PluginMessage,
-) (*deployerv1.HostMessage, error) {
-	if r.call == nil {
-		return nil, fmt.Errorf(
-			"resolve %s: only Reconcile, Delete, Abort, ForceReconcile and CheckHealth can ask the host", what)
+// unanswered is the error of a question without an answer.
+func unanswered(operation, what string, err error) error {
+	if errors.Is(err, serving.ErrHostTooOld) {
+		return hostTooOld(operation, what)
 	}
-	if !r.call.Answers(operation) {
-		return nil, hostTooOld(operation, "resolve "+what)
-	}
-	answer, err := r.call.Ask(ctx, question)
-	if err != nil {
-		return nil, fmt.Errorf("resolve %s: %w", what, err)
-	}
-	return answer, nil
+	return fmt.Errorf("%s: %w", what, err)
 }
 
 // hostTooOld is the error for a question that a host never answers. The next time, it would not either.
@@ -140,17 +121,10 @@ func (r *Request) ResolveRegistryCredentials(
 ) (*RegistryCredentials, error) {
 	const operation = "ResolveRegistryCredentials" // the host calls it so, too
 	what := fmt.Sprintf("Secret %q", name)
-	answer, err := r.resolve(ctx, operation, what, func(sequence uint64) *deployerv1.PluginMessage {
-		return &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_ResolveRegistryCredentials{
-			ResolveRegistryCredentials: &deployerv1.ResolveRegistryCredentials{
-				Sequence: sequence, Namespace: namespace, Name: name,
-			},
-		}}
-	})
+	resolved, err := r.call.ResolveRegistryCredentials(ctx, namespace, name)
 	if err != nil {
-		return nil, err
+		return nil, unanswered(operation, "resolve "+what, err)
 	}
-	resolved := answer.GetResolvedRegistryCredentials()
 	if in := resolved.GetError(); in != nil {
 		return nil, errorFromWire(operation, what+" cannot be read; the host does not say why", in)
 	}
@@ -164,38 +138,19 @@ func (r *Request) ResolveRegistryCredentials(
 // Progress reports a step within a call: step is a short CamelCase name, such as ReadChart, message a sentence, such as
 // "reading the chart". A user sees both in the item's condition Reconciling if the call goes on for a second or more,
 // and the message in the error of a job that timed out. It waits for no answer. Between calls InProgress is the report.
-func (r *Request) Progress(step, message string) {
-	if r.call != nil {
-		r.call.Report(&deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_Progress{
-			Progress: &deployerv1.Progress{Step: step, Message: message},
-		}})
-	}
-}
+func (r *Request) Progress(step, message string) { r.call.Progress(step, message) }
 
 // Event records a Kubernetes event of the deploy item with a CamelCase reason. It waits for no answer. The message
 // must hold no secrets.
-func (r *Request) Event(reason, message string) { r.event(false, reason, message) }
+func (r *Request) Event(reason, message string) { r.call.Event(false, reason, message) }
 
 // Warning is like Event, of type Warning.
-func (r *Request) Warning(reason, message string) { r.event(true, reason, message) }
-
-func (r *Request) event(warning bool, reason, message string) {
-	if r.call != nil {
-		r.call.Report(&deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_Event{
-			Event: &deployerv1.Event{Warning: warning, Reason: reason, Message: message},
-		}})
-	}
-}
+func (r *Request) Warning(reason, message string) { r.call.Event(true, reason, message) }
 
 // Stopping is closed when the host wants the call to end soon: a deployer between two steps then returns InProgress.
 // The context is cancelled some time later. It is nil, and so never closed, in Render, Diff and Validate, and in a
 // request of a test.
-func (r *Request) Stopping() <-chan struct{} {
-	if r.call == nil {
-		return nil
-	}
-	return r.call.Stopping()
-}
+func (r *Request) Stopping() <-chan struct{} { return r.call.Stopping() }
 
 // WatchRequest is the host's side of a Watch. Its methods may be called from several goroutines, until Watch returns.
 type WatchRequest struct {
@@ -220,22 +175,13 @@ func (w *WatchRequest) Wake(namespace, name string) { w.wake(namespace, name) }
 // as with Request.
 func (w *WatchRequest) Items(ctx context.Context) ([]WatchedItem, error) {
 	const operation = "ListItems" // the host calls it so, too
-	answer, err := w.ask(ctx, operation, "list the deploy items of the watch",
-		func(sequence uint64) *deployerv1.WatchPluginMessage {
-			return &deployerv1.WatchPluginMessage{Content: &deployerv1.WatchPluginMessage_ListItems{
-				ListItems: &deployerv1.ListItems{Sequence: sequence},
-			}}
-		})
+	items, err := w.host.Items(ctx)
 	if err != nil {
-		return nil, err
+		return nil, unanswered(operation, "list the deploy items of the watch", err)
 	}
-	var items []WatchedItem
-	for _, m := range answer {
-		items = append(items, wire.Each(m.GetWatchedItems().GetItems(), func(i *deployerv1.WatchedItem) WatchedItem {
-			return WatchedItem{Namespace: i.GetNamespace(), Name: i.GetName(), Target: i.GetTarget()}
-		})...)
-	}
-	return items, nil
+	return wire.Each(items, func(i *deployerv1.WatchedItem) WatchedItem {
+		return WatchedItem{Namespace: i.GetNamespace(), Name: i.GetName(), Target: i.GetTarget()}
+	}), nil
 }
 
 // Request returns what a call for one of Items would get now: the item as it is, its Target with content, its Context
@@ -248,15 +194,10 @@ func (w *WatchRequest) Items(ctx context.Context) ([]WatchedItem, error) {
 func (w *WatchRequest) Request(ctx context.Context, namespace, name string) (*Request, error) {
 	const operation = "RequestItem" // the host calls it so, too
 	what := fmt.Sprintf("read the deploy item %s/%s for the watch", namespace, name)
-	answer, err := w.ask(ctx, operation, what, func(sequence uint64) *deployerv1.WatchPluginMessage {
-		return &deployerv1.WatchPluginMessage{Content: &deployerv1.WatchPluginMessage_RequestItem{
-			RequestItem: &deployerv1.RequestItem{Sequence: sequence, Namespace: namespace, Name: name},
-		}}
-	})
+	in, err := w.host.Request(ctx, namespace, name)
 	if err != nil {
-		return nil, err
+		return nil, unanswered(operation, what, err)
 	}
-	in := answer[len(answer)-1].GetRequestedItem()
 	if in.GetStart() == nil {
 		return nil, errorFromWire(operation, what+": the host does not say why it cannot be used", in.GetError())
 	}
@@ -265,18 +206,4 @@ func (w *WatchRequest) Request(ctx context.Context, namespace, name string) (*Re
 		return nil, internalProblem(fmt.Errorf("%s: %w", what, err))
 	}
 	return req, nil
-}
-
-// ask returns the answer of the host, of at least one message.
-func (w *WatchRequest) ask(
-	ctx context.Context, operation, what string, question func(sequence uint64) *deployerv1.WatchPluginMessage,
-) ([]*deployerv1.WatchHostMessage, error) {
-	if w.host == nil {
-		return nil, hostTooOld(operation, what)
-	}
-	answer, err := w.host.Ask(ctx, question)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", what, err)
-	}
-	return answer, nil
 }

@@ -19,11 +19,12 @@ const heartbeatInterval = 5 * time.Second
 // Stream is the stream of Reconcile, Delete, Abort or ForceReconcile.
 type Stream = grpc.BidiStreamingServer[deployerv1.HostMessage, deployerv1.PluginMessage]
 
-// Call sends messages to the host while the deployer works, and receives the host's.
+// Call sends messages to the host while the deployer works, and receives the host's. The nil Call is that of a deployer
+// without a stream, as in Render: it reports and saves nothing, and its questions are errors.
 type Call struct {
 	stream Stream
-	// resolves has the questions of this host.
-	resolves map[string]bool
+	// The questions of this host.
+	resolvesTargets, resolvesRegistryCredentials bool
 
 	// pending: the host has not picked the job up yet, as far as is known here. pickingUp serializes the requests.
 	pending   atomic.Bool
@@ -44,14 +45,12 @@ type Call struct {
 // OpenCall starts to receive the host's messages, and to send heartbeats until Finish is called.
 func OpenCall(s Stream, start *deployerv1.Start) *Call {
 	c := &Call{
-		stream: s,
-		resolves: map[string]bool{
-			"ResolveTarget":              start.GetResolvesTargets(),
-			"ResolveRegistryCredentials": start.GetResolvesRegistryCredentials(),
-		},
-		waiting: map[uint64]chan *deployerv1.HostMessage{},
-		stop:    make(chan struct{}),
-		closed:  make(chan struct{}),
+		stream:                      s,
+		resolvesTargets:             start.GetResolvesTargets(),
+		resolvesRegistryCredentials: start.GetResolvesRegistryCredentials(),
+		waiting:                     map[uint64]chan *deployerv1.HostMessage{},
+		stop:                        make(chan struct{}),
+		closed:                      make(chan struct{}),
 	}
 	c.pending.Store(start.GetPickUpPending())
 	// Both end with the stream, which gRPC ends when the handler returns: they cannot be waited for here.
@@ -75,8 +74,25 @@ func (c *Call) Finish(result *deployerv1.Result) error {
 	return nil
 }
 
-// Report sends a message without an answer. When the stream is broken the call ends anyway, by its context.
-func (c *Call) Report(m *deployerv1.PluginMessage) {
+// Progress reports a step.
+func (c *Call) Progress(step, message string) {
+	c.report(&deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_Progress{
+		Progress: &deployerv1.Progress{Step: step, Message: message},
+	}})
+}
+
+// Event records an event, a warning or not.
+func (c *Call) Event(warning bool, reason, message string) {
+	c.report(&deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_Event{
+		Event: &deployerv1.Event{Warning: warning, Reason: reason, Message: message},
+	}})
+}
+
+// report sends a message without an answer. When the stream is broken the call ends anyway, by its context.
+func (c *Call) report(m *deployerv1.PluginMessage) {
+	if c == nil {
+		return
+	}
 	c.sending.Lock()
 	defer c.sending.Unlock()
 	if !c.over {
@@ -92,7 +108,7 @@ func (c *Call) beat() {
 		case <-c.stream.Context().Done():
 			return
 		case <-ticker.C:
-			c.Report(&deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_Heartbeat{
+			c.report(&deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_Heartbeat{
 				Heartbeat: &deployerv1.Heartbeat{},
 			}})
 		}
@@ -122,14 +138,16 @@ func (c *Call) receive() {
 }
 
 // Stopping is closed when the host wants the call to end soon.
-func (c *Call) Stopping() <-chan struct{} { return c.stop }
-
-// Answers reports whether the host answers questions of a kind, such as ResolveTarget.
-func (c *Call) Answers(operation string) bool { return c.resolves[operation] }
+func (c *Call) Stopping() <-chan struct{} {
+	if c == nil {
+		return nil
+	}
+	return c.stop
+}
 
 // PickUp asks the host to pick the job up, unless that is done.
 func (c *Call) PickUp(ctx context.Context) error {
-	if !c.pending.Load() {
+	if c == nil || !c.pending.Load() {
 		return nil
 	}
 	c.pickingUp.Lock()
@@ -142,7 +160,10 @@ func (c *Call) PickUp(ctx context.Context) error {
 
 // Save asks the host to save a provider status, and to pick the job up.
 func (c *Call) Save(ctx context.Context, document []byte) error {
-	answer, err := c.Ask(ctx, func(sequence uint64) *deployerv1.PluginMessage {
+	if c == nil {
+		return nil
+	}
+	answer, err := c.ask(ctx, true, func(sequence uint64) *deployerv1.PluginMessage {
 		return &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_ProviderStatus{
 			ProviderStatus: &deployerv1.ProviderStatus{Sequence: sequence, Document: document},
 		}}
@@ -167,10 +188,14 @@ func (c *Call) answer(sequence uint64, m *deployerv1.HostMessage) {
 	}
 }
 
-// Ask sends a question and waits for the answer. question makes the message for its sequence number.
-func (c *Call) Ask(
-	ctx context.Context, question func(sequence uint64) *deployerv1.PluginMessage,
+// ask sends a question and waits for the answer, if the host has one. question makes the message for its sequence
+// number.
+func (c *Call) ask(
+	ctx context.Context, answers bool, question func(sequence uint64) *deployerv1.PluginMessage,
 ) (*deployerv1.HostMessage, error) {
+	if !answers {
+		return nil, ErrHostTooOld
+	}
 	answer := make(chan *deployerv1.HostMessage, 1) // receiving must not wait for this goroutine
 	sequence, err := c.sendQuestion(question, answer)
 	defer func() {

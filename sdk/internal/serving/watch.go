@@ -13,7 +13,8 @@ import (
 // WatchStream is the stream of WatchItems.
 type WatchStream = grpc.BidiStreamingServer[deployerv1.WatchHostMessage, deployerv1.WatchPluginMessage]
 
-// Watch asks the host about the items of a watch, one question at a time, and sends wake-ups meanwhile.
+// Watch asks the host about the items of a watch, one question at a time, and sends wake-ups meanwhile. The nil Watch is
+// that of a host without items of a watch.
 type Watch struct {
 	stream WatchStream
 	asking chan struct{} // holds a token during a question
@@ -79,11 +80,14 @@ func (w *Watch) WakeUp(m *deployerv1.WatchResponse) error {
 	return w.send(&deployerv1.WatchPluginMessage{Content: &deployerv1.WatchPluginMessage_WakeUp{WakeUp: m}})
 }
 
-// Ask sends a question and waits for the answer, after the questions before. message makes the question for its
-// sequence number.
-func (w *Watch) Ask(
+// ask sends a question and waits for the answer, of at least one message, after the questions before. message makes the
+// question for its sequence number.
+func (w *Watch) ask(
 	ctx context.Context, message func(sequence uint64) *deployerv1.WatchPluginMessage,
 ) ([]*deployerv1.WatchHostMessage, error) {
+	if w == nil {
+		return nil, ErrHostTooOld
+	}
 	select {
 	case w.asking <- struct{}{}:
 		defer func() { <-w.asking }()
