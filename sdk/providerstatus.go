@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -37,14 +36,9 @@ func (r *Request) DecodeProviderStatus(into any, kind, apiVersion string, older 
 				kind, strings.Join(known, " or "), foundKind, foundVersion),
 		}
 	}
-	if err := json.Unmarshal(saved, into); err != nil {
+	if err := r.status.Decode(saved, into); err != nil {
 		return false, fmt.Errorf("decode status.providerStatus: %w", err)
 	}
-	raw, err := document.Numbers(saved)
-	if err != nil {
-		return false, fmt.Errorf("decode status.providerStatus: %w", err)
-	}
-	r.unknown, r.savedVersion = document.UnknownFields(raw, reflect.TypeOf(into)), foundVersion
 	return true, nil
 }
 
@@ -92,25 +86,8 @@ func (r *Request) CheckProviderStatus(status any, growth int) error {
 }
 
 func (r *Request) marshalProviderStatus(status any) ([]byte, error) {
-	saved, err := json.Marshal(status)
+	saved, err := r.status.Marshal(status)
 	if err != nil {
-		return nil, fmt.Errorf("marshal provider status: %w", err)
-	}
-	apiVersion, kind := document.GroupVersionKind(saved)
-	// The message of the API server would not lead the author here.
-	if apiVersion == "" || kind == "" {
-		return nil, fmt.Errorf("marshal provider status: %T has no apiVersion or no kind; "+
-			"a provider status needs both", status)
-	}
-	if r.unknown == nil || r.savedVersion != apiVersion {
-		return saved, nil
-	}
-	value, err := document.Numbers(saved)
-	if err != nil {
-		return nil, fmt.Errorf("marshal provider status: %w", err)
-	}
-	r.unknown.Restore(value)
-	if saved, err = json.Marshal(value); err != nil {
 		return nil, fmt.Errorf("marshal provider status: %w", err)
 	}
 	return saved, nil

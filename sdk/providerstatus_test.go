@@ -1,6 +1,8 @@
 package sdk
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -12,7 +14,6 @@ import (
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
-	"github.com/pergola-deploy/pergola/sdk/internal/document"
 )
 
 func requestWithStatus(status string) *Request {
@@ -142,8 +143,10 @@ func TestUnknownFieldsOfAProviderStatusSurvive(t *testing.T) {
 // jsonOf reads a document without a loss of digits.
 func jsonOf(t *testing.T, text []byte) any {
 	t.Helper()
-	value, err := document.Numbers(text)
-	if err != nil {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var value any
+	if err := decoder.Decode(&value); err != nil {
 		t.Fatal(err)
 	}
 	return value

@@ -53,12 +53,8 @@ type Request struct {
 	// Log arrives in the host with its level and fields, and with the plugin, the deploy item and the job added.
 	Log *slog.Logger
 
-	// unknown has the fields of the decoded provider status without a place in the deployer's type; nil for none. It
-	// belongs to savedVersion.
-	unknown      *document.Unknown
-	savedVersion string
-
-	call *serving.Call // nil in Render, Diff, Validate and tests
+	status document.Status
+	call   *serving.Call // nil in Render, Diff, Validate and tests
 }
 
 // PickUp returns once the job is picked up. A deployer with LatePickUp calls it before it changes something, unless it

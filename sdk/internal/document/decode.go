@@ -27,8 +27,8 @@ func GroupVersionKind(document []byte) (apiVersion, kind string) {
 	return meta.APIVersion, meta.Kind
 }
 
-// Numbers reads a document without a loss of digits.
-func Numbers(document []byte) (value any, err error) {
+// numbers reads a document without a loss of digits.
+func numbers(document []byte) (value any, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(document))
 	decoder.UseNumber()
 	err = decoder.Decode(&value)

@@ -9,20 +9,20 @@ import (
 	"strings"
 )
 
-// Unknown holds the fields of a document without a place in a Go type.
-type Unknown struct {
+// unknown holds the fields of a document without a place in a Go type.
+type unknown struct {
 	fields  map[string]any      // of an object itself
-	below   map[string]*Unknown // of the values of its other fields
-	entries map[string]*Unknown // of the entries of a list, by their identity
+	below   map[string]*unknown // of the values of its other fields
+	entries map[string]*unknown // of the entries of a list, by their identity
 }
 
-// UnknownFields returns the fields of a value without a place in the type; nil for none. A
-// json.Unmarshaler has them all.
-func UnknownFields(value any, t reflect.Type) *Unknown {
+// unknownFields returns the fields of a value without a place in the type; nil for none. A json.Unmarshaler has them
+// all.
+func unknownFields(value any, t reflect.Type) *unknown {
 	for t.Kind() == reflect.Pointer && !readsItself(t) {
 		t = t.Elem()
 	}
-	out := &Unknown{map[string]any{}, map[string]*Unknown{}, map[string]*Unknown{}}
+	out := &unknown{map[string]any{}, map[string]*unknown{}, map[string]*unknown{}}
 	object, _ := value.(map[string]any)
 	list, _ := value.([]any)
 	switch {
@@ -34,23 +34,23 @@ func UnknownFields(value any, t reflect.Type) *Unknown {
 		}
 		for name, below := range object {
 			if field, ok := known[strings.ToLower(name)]; ok {
-				out.below[name] = UnknownFields(below, field)
+				out.below[name] = unknownFields(below, field)
 			} else {
 				out.fields[name] = below
 			}
 		}
 	case t.Kind() == reflect.Map:
 		for name, below := range object {
-			out.below[name] = UnknownFields(below, t.Elem())
+			out.below[name] = unknownFields(below, t.Elem())
 		}
 	case t.Kind() == reflect.Slice || t.Kind() == reflect.Array:
 		for _, entry := range list {
 			if id := identity(entry); id != "" {
-				out.entries[id] = UnknownFields(entry, t.Elem())
+				out.entries[id] = unknownFields(entry, t.Elem())
 			}
 		}
 	}
-	isNil := func(_ string, u *Unknown) bool { return u == nil }
+	isNil := func(_ string, u *unknown) bool { return u == nil }
 	maps.DeleteFunc(out.below, isNil)
 	maps.DeleteFunc(out.entries, isNil)
 	if len(out.fields)+len(out.below)+len(out.entries) == 0 {
@@ -105,8 +105,8 @@ func identity(entry any) string {
 	return fmt.Sprintf("%q %q %q %q", object["apiVersion"], object["kind"], object["namespace"], name)
 }
 
-// Restore adds the fields to a value of the type.
-func (u *Unknown) Restore(value any) {
+// restore adds the fields to a value of the type.
+func (u *unknown) restore(value any) {
 	switch value := value.(type) {
 	case map[string]any:
 		for name, field := range u.fields {
@@ -115,12 +115,12 @@ func (u *Unknown) Restore(value any) {
 			}
 		}
 		for name, below := range u.below {
-			below.Restore(value[name])
+			below.restore(value[name])
 		}
 	case []any:
 		for _, entry := range value {
 			if below := u.entries[identity(entry)]; below != nil {
-				below.Restore(entry)
+				below.restore(entry)
 			}
 		}
 	}
