@@ -7,6 +7,7 @@ import (
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
+	"github.com/pergola-deploy/pergola/sdk/internal/message"
 )
 
 // HookTargets has the host hand over the Targets of items with their content, hence credentials, to the hooks of the
@@ -57,8 +58,8 @@ func (p *plugin) withHookTarget(
 	case len(in.GetResolvedTarget()) == 0:
 		found.err = hostTooOld(operation, "resolve the Target of the deploy item for a hook")
 	default:
-		target, err := targetFromWire(in.GetResolvedTarget())
-		found.target, found.err = target, internalProblem(err)
+		resolved, err := message.ReadTarget(in.GetResolvedTarget())
+		found.target, found.err = resolvedTarget(resolved), internalProblem(err)
 	}
 	return context.WithValue(ctx, hookTargetKey{}, found)
 }

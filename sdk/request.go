@@ -10,6 +10,7 @@ import (
 	"github.com/pergola-deploy/pergola/proto/wire"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/internal/document"
+	"github.com/pergola-deploy/pergola/sdk/internal/message"
 	"github.com/pergola-deploy/pergola/sdk/internal/serving"
 )
 
@@ -82,14 +83,14 @@ func (r *Request) ResolveTarget(ctx context.Context, name string) (*Target, erro
 	if in := answer.GetError(); in != nil {
 		return nil, errorFromWire(operation, what+" cannot be used; the host does not say why", in)
 	}
-	target, err := targetFromWire(answer.GetTarget())
-	if err == nil && target == nil {
+	resolved, err := message.ReadTarget(answer.GetTarget())
+	if err == nil && resolved == nil {
 		err = errors.New("the host has answered with neither a Target nor an error")
 	}
 	if err != nil {
 		return nil, internalProblem(fmt.Errorf("resolve %s: %w", what, err))
 	}
-	return target, nil
+	return resolvedTarget(resolved), nil
 }
 
 // unanswered is the error of a question without an answer.

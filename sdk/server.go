@@ -15,6 +15,7 @@ import (
 	"github.com/pergola-deploy/pergola/proto/wire"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
+	"github.com/pergola-deploy/pergola/sdk/internal/message"
 	"github.com/pergola-deploy/pergola/sdk/internal/serving"
 )
 
@@ -208,12 +209,13 @@ func (s *server) Collect(ctx context.Context, in *deployerv1.CollectRequest) (*d
 
 // RunHooks implements DeployerServiceServer.
 func (s *server) RunHooks(ctx context.Context, in *deployerv1.RunHooksRequest) (*deployerv1.RunHooksResponse, error) {
-	item, target, err := hookArguments(in)
+	documents, err := message.ReadHooks(in)
 	if err != nil {
 		return nil, status.Errorf(codes.InvalidArgument, "RunHooks: %v", err)
 	}
 	hookType := hook.Type(in.GetHookType())
 	log := s.log.With(hookTypeKey, in.GetHookType())
+	item := documents.DeployItem
 	if item != nil {
 		log = log.With(itemKey, item.Namespace+"/"+item.Name, jobKey, item.Status.JobID)
 	}
@@ -224,7 +226,7 @@ func (s *server) RunHooks(ctx context.Context, in *deployerv1.RunHooksRequest) (
 			return nil, status.FromContextError(ctx.Err()).Err()
 		}
 		out.Outcomes = append(out.Outcomes, described(s, log, "hook", in.GetHookType(),
-			func() (*hook.Result, error) { return f(ctx, item, target, hookType) },
+			func() (*hook.Result, error) { return f(ctx, item, documents.Target, hookType) },
 			func(res *hook.Result, err error) *deployerv1.HookOutcome {
 				return hookOutcomeToWire(hookType, res, err)
 			}))

@@ -11,7 +11,6 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/proto/handshake"
@@ -20,6 +19,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
 	"github.com/pergola-deploy/pergola/sdk/internal/document"
+	"github.com/pergola-deploy/pergola/sdk/internal/message"
 )
 
 // resultToWire describes the end of a call. Values without a JSON form, such as in exports, are the deployer's mistake
@@ -120,22 +120,6 @@ func collectedToWire(_ struct{}, err error) *deployerv1.CollectResponse {
 	return &deployerv1.CollectResponse{}
 }
 
-func hookArguments(in *deployerv1.RunHooksRequest) (*v1alpha1.DeployItem, *v1alpha1.Target, error) {
-	var item *v1alpha1.DeployItem
-	if len(in.GetDeployItem()) > 0 {
-		if err := json.Unmarshal(in.GetDeployItem(), &item); err != nil {
-			return nil, nil, fmt.Errorf("decode deploy item: %w", err)
-		}
-	}
-	var target *v1alpha1.Target
-	if len(in.GetTarget()) > 0 {
-		if err := json.Unmarshal(in.GetTarget(), &target); err != nil {
-			return nil, nil, fmt.Errorf("decode target: %w", err)
-		}
-	}
-	return item, target, nil
-}
-
 func hookOutcomeToWire(hookType hook.Type, result *hook.Result, err error) *deployerv1.HookOutcome {
 	switch {
 	case err != nil:
@@ -213,30 +197,14 @@ func (c *Change) toWire() (*deployerv1.Change, error) {
 
 // newRequest reads a start message.
 func newRequest(start *deployerv1.Start) (*Request, error) {
-	item := &v1alpha1.DeployItem{}
-	if err := json.Unmarshal(start.GetDeployItem(), item); err != nil {
-		return nil, fmt.Errorf("decode deploy item: %w", err)
-	}
-	if config := start.GetProviderConfiguration(); len(config) > 0 {
-		item.Spec.Config = &runtime.RawExtension{Raw: config}
-	}
-	if status := start.GetProviderStatus(); len(status) > 0 {
-		item.Status.ProviderStatus = &runtime.RawExtension{Raw: status}
-	}
-	target, err := targetFromWire(start.GetTarget())
+	documents, err := message.ReadStart(start)
 	if err != nil {
 		return nil, err
 	}
-	lsContext := &v1alpha1.Context{}
-	if len(start.GetContext()) > 0 {
-		if err := json.Unmarshal(start.GetContext(), lsContext); err != nil {
-			return nil, fmt.Errorf("decode context: %w", err)
-		}
-	}
 	return &Request{
-		DeployItem:   item,
-		Target:       target,
-		Context:      lsContext,
+		DeployItem:   documents.DeployItem,
+		Target:       resolvedTarget(documents.Target),
+		Context:      documents.Context,
 		Installation: start.GetInstallation(),
 		JobID:        start.GetJobId(),
 		Forced:       start.GetForced(),
@@ -261,18 +229,10 @@ func childrenFromWire(in *deployerv1.Children) []Child {
 	})...)
 }
 
-// targetFromWire reads a ResolvedTarget; empty bytes are an item without a target. The error quotes nothing of the
-// document, because of its credentials.
-func targetFromWire(document []byte) (*Target, error) {
-	if len(document) == 0 {
-		return nil, nil //nolint:nilnil // no target is an ordinary case and no error
-	}
-	var resolved v1alpha1.ResolvedTarget
-	if json.Unmarshal(document, &resolved) != nil {
-		return nil, errors.New("decode target: it is not the JSON of a resolved Target")
-	}
-	if resolved.Target == nil {
-		return nil, errors.New("decode target: the field target is missing")
+// resolvedTarget returns a Target with its content; nil for none.
+func resolvedTarget(resolved *v1alpha1.ResolvedTarget) *Target {
+	if resolved == nil {
+		return nil
 	}
 	return &Target{
 		Name:        resolved.Target.Name,
@@ -280,7 +240,7 @@ func targetFromWire(document []byte) (*Target, error) {
 		Labels:      resolved.Target.Labels,
 		Annotations: resolved.Target.Annotations,
 		Content:     []byte(resolved.Content),
-	}, nil
+	}
 }
 
 // credentialsFromWire tells a host without credentials (nil) from a Context without them (empty).

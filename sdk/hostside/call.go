@@ -1,16 +1,12 @@
 package hostside
 
 import (
-	"encoding/json"
-	"fmt"
-
-	"k8s.io/apimachinery/pkg/runtime"
-
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/proto/wire"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
+	"github.com/pergola-deploy/pergola/sdk/internal/message"
 )
 
 // Call is the input of an operation.
@@ -53,33 +49,8 @@ func (c *Call) Start(separate bool) (*deployerv1.Start, error) {
 			return &deployerv1.Claim{DeployItem: c.DeployItem, What: c.What}
 		}),
 	}
-	item := *c.DeployItem
-	if separate {
-		start.ProviderConfiguration, item.Spec.Config = raw(item.Spec.Config), nil
-		start.ProviderStatus, item.Status.ProviderStatus = raw(item.Status.ProviderStatus), nil
-	}
-	var err error
-	if start.DeployItem, err = json.Marshal(&item); err != nil {
-		return nil, fmt.Errorf("marshal deploy item: %w", err)
-	}
-	if c.Target != nil {
-		if start.Target, err = json.Marshal(c.Target); err != nil {
-			return nil, fmt.Errorf("marshal target: %w", err)
-		}
-	}
-	if c.Context != nil {
-		if start.Context, err = json.Marshal(c.Context); err != nil {
-			return nil, fmt.Errorf("marshal context: %w", err)
-		}
-	}
-	return start, nil
-}
-
-func raw(document *runtime.RawExtension) []byte {
-	if document == nil {
-		return nil
-	}
-	return document.Raw
+	documents := message.OfCall{DeployItem: c.DeployItem, Target: c.Target, Context: c.Context}
+	return start, documents.Write(start, separate)
 }
 
 // childrenToWire tells unchanged children (nil) from none (empty).
@@ -152,28 +123,19 @@ type HookCall struct {
 // Request returns the input as a message.
 func (c *HookCall) Request() (*deployerv1.RunHooksRequest, error) {
 	in := &deployerv1.RunHooksRequest{HookType: string(c.Type), TargetProblem: c.Problem.toWire()}
-	var err error
-	if c.DeployItem != nil {
-		if in.DeployItem, err = json.Marshal(c.DeployItem); err != nil {
-			return nil, fmt.Errorf("marshal deploy item: %w", err)
-		}
-	}
-	if c.Target != nil {
-		if in.Target, err = json.Marshal(bare(c.Target)); err != nil {
-			return nil, fmt.Errorf("marshal target: %w", err)
-		}
-	}
+	var resolved *v1alpha1.ResolvedTarget
 	if c.Resolved != nil {
-		resolved := v1alpha1.ResolvedTarget{Target: bare(c.Resolved.Target), Content: c.Resolved.Content}
-		if in.ResolvedTarget, err = json.Marshal(&resolved); err != nil {
-			return nil, fmt.Errorf("marshal resolved target: %w", err)
-		}
+		resolved = &v1alpha1.ResolvedTarget{Target: bare(c.Resolved.Target), Content: c.Resolved.Content}
 	}
-	return in, nil
+	documents := message.OfHooks{DeployItem: c.DeployItem, Target: bare(c.Target)}
+	return in, documents.Write(in, resolved)
 }
 
-// bare returns a Target without its configuration.
+// bare returns a Target without its configuration; nil for none.
 func bare(target *v1alpha1.Target) *v1alpha1.Target {
+	if target == nil {
+		return nil
+	}
 	bare := *target
 	bare.Spec.Configuration = nil
 	return &bare

@@ -4,6 +4,7 @@ import (
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/proto/wire"
 	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/internal/message"
 )
 
 // maxProblems bounds the problems of a provider configuration.
@@ -17,18 +18,13 @@ type Validation struct {
 	Problems []sdk.Problem
 }
 
-// ValidateRequest asks to check the provider configuration of the start of a call. It takes the configuration out of
-// the start, so that it is sent once.
+// ValidateRequest asks to check the provider configuration of the start of a call.
 func ValidateRequest(call *Call, separate bool) (*deployerv1.ValidateRequest, error) {
 	start, err := call.Start(separate)
 	if err != nil {
 		return nil, err
 	}
-	start.ProviderConfiguration = nil
-	return &deployerv1.ValidateRequest{
-		DeployItemType: string(call.DeployItem.Spec.Type), ProviderConfiguration: raw(call.DeployItem.Spec.Config),
-		Start: start,
-	}, nil
+	return message.WriteValidation(call.DeployItem, start), nil
 }
 
 // ReadValidation reads the answer to Validate.
