@@ -31,22 +31,12 @@ func (s *server) serveWatch(
 	if !ok {
 		return s.unimplemented(method)
 	}
-	wakeUps := serving.NewWakeUps()
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() {
-		defer cancel()
-		ended <- s.watch(ctx, watcher, &WatchRequest{
-			wake: wakeUps.Add, host: host,
+	return serving.SendWakeUps(ctx, send, func(ctx context.Context, wake func(namespace, name string)) error {
+		return s.watch(ctx, watcher, &WatchRequest{
+			wake: wake, host: host,
 			read: func(start *deployerv1.Start) (*Request, error) { return s.request("Watch", start) },
 		})
-	}()
-	sent := wakeUps.Forward(ctx, send)
-	cancel()
-	if err := <-ended; err != nil {
-		return err
-	}
-	return sent
+	})
 }
 
 // watch calls the Watcher. The host opens the stream again after its end.

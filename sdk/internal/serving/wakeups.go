@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -10,21 +11,39 @@ import (
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 )
 
-// WakeUps collects items until they are sent, each once. It never grows beyond the number of items, even for a slow
+// SendWakeUps runs watch until ctx ends or sending fails, and sends the items for which it has called wake. It returns
+// the error of watch, or else that of sending.
+func SendWakeUps(
+	ctx context.Context, send func(*deployerv1.WatchResponse) error,
+	watch func(ctx context.Context, wake func(namespace, name string)) error,
+) error {
+	collected := newWakeUps()
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		defer cancel()
+		ended <- watch(ctx, collected.add)
+	}()
+	sent := collected.forward(ctx, send)
+	cancel()
+	return cmp.Or(<-ended, sent)
+}
+
+// wakeUps collects items until they are sent, each once. It never grows beyond the number of items, even for a slow
 // host.
-type WakeUps struct {
+type wakeUps struct {
 	mu    sync.Mutex
 	items map[types.NamespacedName]struct{}
 	ready chan struct{} // holds a token while there are items
 }
 
-// NewWakeUps returns no items.
-func NewWakeUps() *WakeUps {
-	return &WakeUps{items: map[types.NamespacedName]struct{}{}, ready: make(chan struct{}, 1)}
+// newWakeUps returns no items.
+func newWakeUps() *wakeUps {
+	return &wakeUps{items: map[types.NamespacedName]struct{}{}, ready: make(chan struct{}, 1)}
 }
 
-// Add adds an item.
-func (w *WakeUps) Add(namespace, name string) {
+// add adds an item.
+func (w *wakeUps) add(namespace, name string) {
 	w.mu.Lock()
 	w.items[types.NamespacedName{Namespace: namespace, Name: name}] = struct{}{}
 	w.mu.Unlock()
@@ -34,7 +53,7 @@ func (w *WakeUps) Add(namespace, name string) {
 	}
 }
 
-func (w *WakeUps) take() map[types.NamespacedName]struct{} {
+func (w *wakeUps) take() map[types.NamespacedName]struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	taken := w.items
@@ -43,7 +62,7 @@ func (w *WakeUps) take() map[types.NamespacedName]struct{} {
 }
 
 // flush sends the items.
-func (w *WakeUps) flush(send func(*deployerv1.WatchResponse) error) error {
+func (w *wakeUps) flush(send func(*deployerv1.WatchResponse) error) error {
 	for item := range w.take() {
 		if err := send(&deployerv1.WatchResponse{Namespace: item.Namespace, Name: item.Name}); err != nil {
 			return fmt.Errorf("send wake-up: %w", err)
@@ -52,8 +71,8 @@ func (w *WakeUps) flush(send func(*deployerv1.WatchResponse) error) error {
 	return nil
 }
 
-// Forward sends the items until ctx ends, those of before its end included, or sending fails.
-func (w *WakeUps) Forward(ctx context.Context, send func(*deployerv1.WatchResponse) error) error {
+// forward sends the items until ctx ends, those of before its end included, or sending fails.
+func (w *wakeUps) forward(ctx context.Context, send func(*deployerv1.WatchResponse) error) error {
 	for {
 		select {
 		case <-ctx.Done():

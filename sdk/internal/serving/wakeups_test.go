@@ -15,7 +15,7 @@ import (
 func TestWakeUpsAreCollapsedButNotLost(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		w := NewWakeUps()
+		w := newWakeUps()
 		pending := map[types.NamespacedName]struct{}{}
 		rt.Repeat(map[string]func(*rapid.T){
 			"add": func(rt *rapid.T) {
@@ -23,7 +23,7 @@ func TestWakeUpsAreCollapsedButNotLost(t *testing.T) {
 					Namespace: rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "namespace"),
 					Name:      rapid.SampledFrom([]string{"x", "y", "z"}).Draw(rt, "name"),
 				}
-				w.Add(item.Namespace, item.Name)
+				w.add(item.Namespace, item.Name)
 				pending[item] = struct{}{}
 			},
 			"take": func(rt *rapid.T) {
@@ -47,9 +47,9 @@ func TestWakeUpsAreCollapsedButNotLost(t *testing.T) {
 func TestForwardEndsWhenTheHostIsGone(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("gone")
-	w := NewWakeUps()
-	w.Add("default", "item")
-	err := w.Forward(t.Context(), func(*deployerv1.WatchResponse) error { return gone })
+	w := newWakeUps()
+	w.add("default", "item")
+	err := w.forward(t.Context(), func(*deployerv1.WatchResponse) error { return gone })
 	if !errors.Is(err, gone) {
 		t.Errorf("expected %v, but found %v", gone, err)
 	}
