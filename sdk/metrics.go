@@ -1,16 +1,14 @@
 package sdk
 
 import (
-	"bytes"
 	"context"
-	"fmt"
 
 	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/sdk/internal/serving"
 )
 
 // MetricsGatherer is a prometheus.Gatherer, such as a *prometheus.Registry. The sdk does not depend on client_golang.
@@ -24,23 +22,8 @@ func Metrics(g MetricsGatherer) Option {
 	// A plugin without this option is linked without the format.
 	return func(p *plugin) {
 		p.Info.Capabilities.Metrics = true
-		p.metrics = func() ([]byte, error) { return exposed(g) }
+		p.metrics = func() ([]byte, error) { return serving.Metrics(g.Gather) }
 	}
-}
-
-// exposed returns all metrics in the text format of Prometheus.
-func exposed(g MetricsGatherer) ([]byte, error) {
-	families, err := g.Gather()
-	if err != nil {
-		return nil, err
-	}
-	var out bytes.Buffer
-	for _, family := range families {
-		if _, err := expfmt.MetricFamilyToText(&out, family); err != nil {
-			return nil, fmt.Errorf("write metric %q: %w", family.GetName(), err)
-		}
-	}
-	return out.Bytes(), nil
 }
 
 // Metrics implements DeployerServiceServer.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"strings"
 
-	"github.com/pergola-deploy/pergola/proto/wire"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/internal/document"
 )
@@ -17,8 +16,7 @@ func (t *Target) Decode(into any) error {
 	if t == nil {
 		return ConfigurationError(ReasonTargetMissing, "spec.target: this deployer needs a Target")
 	}
-	unknown, wrong, err := document.DecodeText(t.Content, into)
-	return t.invalid(unknown, wrong, err)
+	return t.decode(into, false)
 }
 
 // Kubeconfig returns the kubeconfig of a Kubernetes cluster. The error is that of Decode. Other fields of the content
@@ -31,8 +29,7 @@ func (t *Target) Kubeconfig() ([]byte, error) {
 	var content struct {
 		Kubeconfig string `json:"kubeconfig"`
 	}
-	_, wrong, err := document.DecodeText(t.Content, &content)
-	if err := t.invalid(nil, wrong, err); err != nil {
+	if err := t.decode(&content, true); err != nil {
 		return nil, err
 	}
 	if content.Kubeconfig == "" {
@@ -41,23 +38,15 @@ func (t *Target) Kubeconfig() ([]byte, error) {
 	return []byte(content.Kubeconfig), nil
 }
 
-// invalid returns the error about unreadable content, without its values; nil without any problem.
-func (t *Target) invalid(unknown []document.Unread, wrong []document.Problem, err error) error {
-	var texts []string
-	switch {
-	case len(bytes.TrimSpace(t.Content)) == 0:
-		texts = append(texts, "it is empty: set spec.config or spec.secretRef of the Target")
-	case err != nil:
-		// The text of the error may quote a value.
-		texts = append(texts, "expected YAML or JSON with each field once and valid values")
+// decode reads the content. Its error has no values of it.
+func (t *Target) decode(into any, ignoreUnknown bool) error {
+	problems := []string{"it is empty: set spec.config or spec.secretRef of the Target"}
+	if len(bytes.TrimSpace(t.Content)) > 0 {
+		problems = document.DecodeSecret(t.Content, into, ignoreUnknown)
 	}
-	for _, p := range wrong {
-		texts = append(texts, strings.TrimPrefix(p.Field+": expected "+p.Expected, ": "))
-	}
-	texts = append(texts, wire.Each(unknown, document.Unread.Text)...)
-	if len(texts) == 0 {
+	if len(problems) == 0 {
 		return nil
 	}
 	return ConfigurationError(ReasonTargetInvalid,
-		"content of Target %q of type %q: %s", t.Name, t.Type, strings.Join(texts, "; "))
+		"content of Target %q of type %q: %s", t.Name, t.Type, strings.Join(problems, "; "))
 }

@@ -77,6 +77,23 @@ func DecodeText(text []byte, into any) (unknown []Unread, wrong []Problem, err e
 	return Decode(document, into)
 }
 
+// DecodeSecret is DecodeText for a text with credentials: it returns texts about the problems, without a value.
+func DecodeSecret(text []byte, into any, ignoreUnknown bool) (problems []string) {
+	unknown, wrong, err := DecodeText(text, into)
+	if err != nil { // its text may quote a value
+		problems = append(problems, "expected YAML or JSON with each field once and valid values")
+	}
+	for _, p := range wrong {
+		problems = append(problems, strings.TrimPrefix(p.Field+": expected "+p.Expected, ": "))
+	}
+	for _, u := range unknown {
+		if !ignoreUnknown {
+			problems = append(problems, u.Text())
+		}
+	}
+	return problems
+}
+
 // Decode reads JSON into a struct. It returns every unknown or duplicate field, and every value of a wrong type. Such a
 // value is read as the empty value of the expected type.
 func Decode(document []byte, into any) (unknown []Unread, wrong []Problem, err error) {
