@@ -3,14 +3,11 @@ package sdk
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
 
-	"github.com/pergola-deploy/pergola/proto/handshake"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -89,21 +86,5 @@ func TestFailedToWire(t *testing.T) {
 		if diff := cmp.Diff(want, failedToWire("Delete", tc.err), protocmp.Transform()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
-	}
-}
-
-// What the system refuses to a confined plugin is told with what may be missing.
-func TestConfinementHint(t *testing.T) { //nolint:paralleltest // it changes the environment
-	refused := fmt.Errorf("read chart: %w", &fs.PathError{Op: "open", Path: "/root/chart", Err: syscall.EACCES})
-	message := func(err error) string { return failedToWire("Reconcile", err).GetErrors()[0].GetMessage() }
-	if got, want := message(refused), refused.Error(); got != want {
-		t.Errorf("a plugin that is not confined: expected %q, but found %q", want, got)
-	}
-	t.Setenv(handshake.ConfinedEnv, "1")
-	if got, want := message(refused), refused.Error()+confinementHint; got != want {
-		t.Errorf("a confined plugin: expected %q, but found %q", want, got)
-	}
-	if got := message(fs.ErrNotExist); got != fs.ErrNotExist.Error() {
-		t.Errorf("another error: found %q", got)
 	}
 }

@@ -45,10 +45,11 @@ func newServer(p *plugin, log *slog.Logger) *server {
 
 // unimplemented is the answer to a call without a method of the plugin.
 func (s *server) unimplemented(method string) error {
+	name := s.plugin.Info.GetName()
 	if s.plugin.deployer == nil {
-		return status.Errorf(codes.Unimplemented, "plugin %q has no deployer", s.plugin.Info.GetName())
+		return status.Errorf(codes.Unimplemented, "plugin %q has no deployer", name)
 	}
-	return status.Errorf(codes.Unimplemented, "the deployer of plugin %q does not implement %s", s.plugin.Info.GetName(), method)
+	return status.Errorf(codes.Unimplemented, "the deployer of plugin %q does not implement %s", name, method)
 }
 
 // GetInfo implements DeployerServiceServer.
@@ -247,10 +248,11 @@ func guarded[T any](s *server, log *slog.Logger, who, operation string, run func
 			where = " in its " + operation + " hook"
 		}
 		log.Error(who+" panicked", "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
+		info := s.plugin.Info
 		err = &Error{
 			Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem}, Operation: operation, Reason: ReasonPanic,
 			Err: fmt.Errorf("plugin %q %s panicked%s; the stack is in the log of the host, in the record with its plugin and "+
-				"jobID: in Kubernetes, see kubectl logs of the host's Pod", s.plugin.Info.GetName(), s.plugin.Info.GetVersion(), where),
+				"jobID: in Kubernetes, see kubectl logs of the host's Pod", info.GetName(), info.GetVersion(), where),
 		}
 	}()
 	return run()

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -20,6 +18,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/hook"
 	"github.com/pergola-deploy/pergola/sdk/internal/document"
 	"github.com/pergola-deploy/pergola/sdk/internal/message"
+	"github.com/pergola-deploy/pergola/sdk/internal/serving"
 )
 
 // resultToWire describes the end of a call. Values without a JSON form, such as in exports, are the deployer's mistake
@@ -293,11 +292,6 @@ func failedToWire(operation string, err error) *deployerv1.Failed {
 	return &deployerv1.Failed{Errors: []*deployerv1.Error{errorToWire(operation, ReasonError, err)}}
 }
 
-// confinementHint adds the possible cause to a missing permission, because the system does not name it.
-const confinementHint = " (the plugin is confined: it can only write below $TMPDIR, " +
-	"and read what every program needs; " +
-	"an operator can give it more with plugins.<name>.confinement of the HostConfiguration)"
-
 // errorToWire describes an error. Operation and reason are those of the outermost Error in its chain, or else the
 // given ones.
 func errorToWire(operation, reason string, err error) *deployerv1.Error {
@@ -307,7 +301,7 @@ func errorToWire(operation, reason string, err error) *deployerv1.Error {
 		Codes:     wire.Each(Codes(err), func(code v1alpha1.ErrorCode) string { return string(code) }),
 		Operation: cmp.Or(outermost.Operation, operation),
 		Reason:    cmp.Or(outermost.Reason, reason),
-		Message:   err.Error(),
+		Message:   err.Error() + serving.ConfinementHint(err),
 		Heals:     heals(err),
 	}
 	walk(err, func(e *Error) {
@@ -319,8 +313,5 @@ func errorToWire(operation, reason string, err error) *deployerv1.Error {
 			out.Held = &deployerv1.Claim{DeployItem: e.Held.DeployItem, What: e.Held.What}
 		}
 	})
-	if os.Getenv(handshake.ConfinedEnv) != "" && errors.Is(err, fs.ErrPermission) {
-		out.Message += confinementHint
-	}
 	return out
 }

@@ -73,8 +73,8 @@ func ReadTarget(document []byte) (*v1alpha1.ResolvedTarget, error) {
 	return &resolved, nil
 }
 
-// WriteValidation returns the question about the provider configuration of a deploy item. It takes the configuration out
-// of the start, so that it is sent once.
+// WriteValidation asks to check the provider configuration of a deploy item. It takes the configuration out of the
+// start, so that it is sent once.
 func WriteValidation(item *v1alpha1.DeployItem, start *deployerv1.Start) *deployerv1.ValidateRequest {
 	start.ProviderConfiguration = nil
 	return &deployerv1.ValidateRequest{

@@ -1,7 +1,9 @@
 package serving
 
 import (
+	"errors"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"strconv"
@@ -39,4 +41,14 @@ func endWithHost() {
 		_, _ = io.Copy(io.Discard, lifeline)
 		os.Exit(exitHostGone)
 	}()
+}
+
+// ConfinementHint returns the possible cause of a missing permission, because the system does not name it; empty for
+// other errors.
+func ConfinementHint(err error) string {
+	if os.Getenv(handshake.ConfinedEnv) == "" || !errors.Is(err, fs.ErrPermission) {
+		return ""
+	}
+	return " (the plugin is confined: it can only write below $TMPDIR, and read what every program needs; " +
+		"an operator can give it more with plugins.<name>.confinement of the HostConfiguration)"
 }

@@ -13,8 +13,8 @@ import (
 // WatchStream is the stream of WatchItems.
 type WatchStream = grpc.BidiStreamingServer[deployerv1.WatchHostMessage, deployerv1.WatchPluginMessage]
 
-// Watch asks the host about the items of a watch, one question at a time, and sends wake-ups meanwhile. The nil Watch is
-// that of a host without items of a watch.
+// Watch asks the host about the items of a watch, one question at a time, and sends wake-ups meanwhile. It is nil for a
+// host without items of a watch.
 type Watch struct {
 	stream WatchStream
 	asking chan struct{} // holds a token during a question
