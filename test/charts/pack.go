@@ -62,14 +62,7 @@ func metadata(field, value string) Option {
 	}
 }
 
-// Names returns the names of the charts that Pack packs, sorted.
-func Names() []string {
-	names, err := fs.Glob(sources, "*")
-	must(err)
-	return names
-}
-
-// Pack returns a chart as an archive, the same bytes each time. It panics if there is no chart of that name; see Names.
+// Pack returns a chart as an archive, the same bytes each time. It panics if there is no chart of that name.
 func Pack(name string, opts ...Option) []byte { return zipped(tarOf(entries(name, opts...)...)) }
 
 // entries are the files of a chart in their folder.
