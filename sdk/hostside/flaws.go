@@ -216,7 +216,7 @@ func FlawsOfProblems(in []*deployerv1.Problem) []string {
 
 // CheckProviderStatus checks a provider status: the API server takes only an object with a type.
 func CheckProviderStatus(document []byte) error {
-	if CheckObject(document) != nil {
+	if checkObject(document) != nil {
 		return errors.New("provider status: expected a JSON object in UTF-8 with apiVersion and kind")
 	}
 	return nil

@@ -40,7 +40,7 @@ func ReadChildren(in []*deployerv1.Child) ([]sdk.Child, error) {
 			return nil, fmt.Errorf("two of its desired objects have the name %q", name(key))
 		}
 		seen[key] = true
-		if err := CheckObject(child.GetObject()); err != nil {
+		if err := checkObject(child.GetObject()); err != nil {
 			return nil, fmt.Errorf("its desired object %q %w", name(key), err)
 		}
 		children = append(children, sdk.Child{Name: key, Object: child.GetObject()})
@@ -48,8 +48,8 @@ func ReadChildren(in []*deployerv1.Child) ([]sdk.Child, error) {
 	return children, nil
 }
 
-// CheckObject checks that a document is an object of Kubernetes.
-func CheckObject(document []byte) error {
+// checkObject checks that a document is an object of Kubernetes.
+func checkObject(document []byte) error {
 	var meta struct {
 		APIVersion string `json:"apiVersion"`
 		Kind       string `json:"kind"`
