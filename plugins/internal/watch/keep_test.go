@@ -26,7 +26,7 @@ func (w *world) keep(item string, seen ...Seen) {
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	clk := clocktesting.NewFakeClock(time.Now())
-	w := newWorld(t, WithClock(clk))
+	w := newWorld(t, withClock(clk))
 	w.create(configMaps, "kept", labels)
 	w.create(configMaps, "waited", labels)
 	w.run()

@@ -117,9 +117,6 @@ type Option func(*Set)
 // workers busy.
 func Pause(least time.Duration) Option { return func(s *Set) { s.pause = least } }
 
-// WithClock replaces the clock.
-func WithClock(clk clock.Clock) Option { return func(s *Set) { s.clock = clk } }
-
 // New returns a Set without followed objects. It watches during Run.
 func New(opts ...Option) *Set {
 	s := &Set{

@@ -51,7 +51,7 @@ func mayWatch(resource string) rbacv1.PolicyRule {
 func brokenWorld(t *testing.T) (w *world, whileBroken func()) {
 	t.Helper()
 	p := newProxy(t)
-	w = newWorldOn(t, p.config(), WithClock(clocktesting.NewFakeClock(time.Now())))
+	w = newWorldOn(t, p.config(), withClock(clocktesting.NewFakeClock(time.Now())))
 	w.run()
 	for _, name := range []string{"changed", "deleted"} {
 		w.create(configMaps, name, labels)

@@ -119,7 +119,7 @@ func TestSharedWatch(t *testing.T) {
 func TestNoWakeUpWithoutFollow(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakeClock(time.Now())
-	w := newWorld(t, WithClock(clock))
+	w := newWorld(t, withClock(clock))
 	w.create(configMaps, "busy", labels)
 	w.create(configMaps, "last", labels)
 	w.run()
@@ -177,7 +177,7 @@ func (w *world) stepUntilWoken(clock *clocktesting.FakeClock, step time.Duration
 func TestStreamsEnd(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakeClock(time.Now())
-	w := newWorld(t, WithClock(clock), func(s *Set) { s.maxPerTarget = 2 })
+	w := newWorld(t, withClock(clock), func(s *Set) { s.maxPerTarget = 2 })
 	w.run()
 	w.follow("item", w.absent(configMaps, "a"), w.absent(configMaps, "b"), w.absent(configMaps, "c"))
 	w.waitForSync(2)
@@ -204,7 +204,7 @@ func TestStreamsEnd(t *testing.T) {
 func TestItemsThatDoNotComeBack(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakeClock(time.Now())
-	w := newWorld(t, WithClock(clock))
+	w := newWorld(t, withClock(clock))
 	w.run()
 	w.follow("deleted", w.absent(configMaps, "a"))
 	clock.Step(expiry - time.Second)

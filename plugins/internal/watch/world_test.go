@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
@@ -67,6 +68,8 @@ type world struct {
 	// wakeUps are the items that were woken.
 	wakeUps chan string
 }
+
+func withClock(clk clock.Clock) Option { return func(s *Set) { s.clock = clk } }
 
 func newWorld(t testing.TB, opts ...Option) *world {
 	t.Helper()
