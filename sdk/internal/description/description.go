@@ -54,14 +54,11 @@ func (p *Plugin) AddHooks(hooks hook.Hooks) {
 
 // CheckDeployer returns all problems of a plugin with a deployer.
 func (p *Plugin) CheckDeployer() []error {
-	errs := p.check()
-	if len(p.Info.GetDeployItemTypes()) == 0 {
-		errs = append(errs, errors.New("sdk.Types: name at least one deploy item type"))
-	}
-	if len(p.Info.GetHookedDeployItemTypes()) > 0 && !p.hasHooks() {
-		errs = append(errs, errors.New("sdk.HookedTypes: the deployer has no hooks that would run for them; "+
-			"implement sdk.Hooker, or leave them out"))
-	}
+	errs := p.check([]mistake{
+		{len(p.Info.GetDeployItemTypes()) == 0, "sdk.Types: name at least one deploy item type"},
+		{len(p.Info.GetHookedDeployItemTypes()) > 0 && !p.hasHooks(), "sdk.HookedTypes: the deployer has no hooks that " +
+			"would run for them; implement sdk.Hooker, or leave them out"},
+	})
 	if err := CheckTimeouts(p.Info.GetTimeouts(), p.Info.GetDeployItemTypes()); err != nil {
 		errs = append(errs, fmt.Errorf("sdk.Timeout: %w", err))
 	}
@@ -70,58 +67,47 @@ func (p *Plugin) CheckDeployer() []error {
 
 // CheckHooks returns all problems of a plugin of nothing but hooks.
 func (p *Plugin) CheckHooks() []error {
-	errs := p.check()
-	if len(p.Info.GetDeployItemTypes()) > 0 {
-		errs = append(errs, errors.New("sdk.Types: a plugin of nothing but hooks serves none; "+
-			"name the types for the hooks with sdk.HookedTypes"))
-	}
-	if len(p.Info.GetHookedDeployItemTypes()) == 0 {
-		errs = append(errs, errors.New("sdk.HookedTypes: name at least one deploy item type that the hooks run for"))
-	}
-	if !p.hasHooks() {
-		errs = append(errs, errors.New("sdk.ServeHooks: register at least one function"))
-	}
-	capabilities := p.Info.GetCapabilities()
-	if capabilities.GetContextCredentials() {
-		errs = append(errs, errors.New("sdk.ContextCredentials: hooks get no credentials; leave it out"))
-	}
-	if capabilities.GetOcmConfig() {
-		errs = append(errs, errors.New("sdk.ContextOCMConfig: hooks do not get it; leave it out"))
-	}
-	if capabilities.GetHostCluster() {
-		errs = append(errs, errors.New("sdk.HostClusterAccess: hooks get no access to the host cluster; leave it out"))
-	}
-	if capabilities.GetLatePickUp() {
-		errs = append(errs, errors.New("sdk.LatePickUp: there is no deployer to keep the promise; leave it out"))
-	}
-	if len(p.Info.GetTimeouts()) > 0 || p.Info.GetMaxCalls() > 0 || p.Info.GetMaxCallsPerTarget() > 0 {
-		errs = append(errs, errors.New(
-			"sdk.Timeout, sdk.MaxCalls, sdk.MaxCallsPerTarget: they do not bound hooks; leave them out"))
-	}
-	return append(errs, p.wrong...)
+	c := p.Info.GetCapabilities()
+	isLimited := len(p.Info.GetTimeouts()) > 0 || p.Info.GetMaxCalls() > 0 || p.Info.GetMaxCallsPerTarget() > 0
+	return append(p.check([]mistake{
+		{len(p.Info.GetDeployItemTypes()) > 0, "sdk.Types: a plugin of nothing but hooks serves none; " +
+			"name the types for the hooks with sdk.HookedTypes"},
+		{len(p.Info.GetHookedDeployItemTypes()) == 0,
+			"sdk.HookedTypes: name at least one deploy item type that the hooks run for"},
+		{!p.hasHooks(), "sdk.ServeHooks: register at least one function"},
+		{c.GetContextCredentials(), "sdk.ContextCredentials: hooks get no credentials; leave it out"},
+		{c.GetOcmConfig(), "sdk.ContextOCMConfig: hooks do not get it; leave it out"},
+		{c.GetHostCluster(), "sdk.HostClusterAccess: hooks get no access to the host cluster; leave it out"},
+		{c.GetLatePickUp(), "sdk.LatePickUp: there is no deployer to keep the promise; leave it out"},
+		{isLimited, "sdk.Timeout, sdk.MaxCalls, sdk.MaxCallsPerTarget: they do not bound hooks; leave them out"},
+	}), p.wrong...)
+}
+
+// mistake is a possible problem of the options.
+type mistake struct {
+	made bool
+	text string
 }
 
 var namePattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// check returns the problems of a plugin of either kind.
-func (p *Plugin) check() []error {
+// check returns the problems of a plugin of either kind, and those of its own kind.
+func (p *Plugin) check(ofKind []mistake) []error {
 	var errs []error
-	if !namePattern.MatchString(p.Info.GetName()) {
-		errs = append(errs,
-			fmt.Errorf("sdk.Name: expected a DNS label such as \"my-deployer\", but found %q", p.Info.GetName()))
+	if name := p.Info.GetName(); !namePattern.MatchString(name) {
+		errs = append(errs, fmt.Errorf("sdk.Name: expected a DNS label such as \"my-deployer\", but found %q", name))
 	}
-	if p.Info.GetCapabilities().GetScheduleInConfiguration() && len(p.Hooks[hook.ShouldReconcile]) == 0 {
-		errs = append(errs, errors.New("sdk.ScheduleInConfig: there is no hook of type ShouldReconcile to keep the "+
-			"promise; leave it out"))
-	}
-	if p.Info.GetCapabilities().GetHookTargets() && !p.hasHooks() {
-		errs = append(errs, errors.New("sdk.HookTargets: there are no hooks that would use them; leave it out"))
-	}
-	if slices.Contains(p.Info.GetDeployItemTypes(), "") {
-		errs = append(errs, errors.New("sdk.Types: a deploy item type is empty"))
-	}
-	if slices.Contains(p.Info.GetHookedDeployItemTypes(), "") {
-		errs = append(errs, errors.New("sdk.HookedTypes: a deploy item type is empty"))
+	for _, m := range append([]mistake{
+		{p.Info.GetCapabilities().GetScheduleInConfiguration() && len(p.Hooks[hook.ShouldReconcile]) == 0,
+			"sdk.ScheduleInConfig: there is no hook of type ShouldReconcile to keep the promise; leave it out"},
+		{p.Info.GetCapabilities().GetHookTargets() && !p.hasHooks(),
+			"sdk.HookTargets: there are no hooks that would use them; leave it out"},
+		{slices.Contains(p.Info.GetDeployItemTypes(), ""), "sdk.Types: a deploy item type is empty"},
+		{slices.Contains(p.Info.GetHookedDeployItemTypes(), ""), "sdk.HookedTypes: a deploy item type is empty"},
+	}, ofKind...) {
+		if m.made {
+			errs = append(errs, errors.New(m.text))
+		}
 	}
 	for _, t := range slices.Sorted(maps.Keys(p.Hooks)) {
 		if !slices.Contains(hook.Types(), t) {
