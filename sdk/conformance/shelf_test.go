@@ -265,12 +265,22 @@ func (d *shelf) Collect(context.Context, *sdk.CollectRequest) error {
 // judge checks a deployer in this process, with a case.
 func (d *shelf) judge(t *testing.T) *Report {
 	t.Helper()
+	report, err := d.check(t.Context(), t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// check checks a deployer until ctx ends.
+func (d *shelf) check(ctx context.Context, t *testing.T) (*Report, error) {
+	t.Helper()
 	limits := bounds.Usual()
 	limits.Pause, limits.Large = 20*time.Millisecond, 1<<10
 	limits.Answer, limits.Probe, limits.End, limits.Silence = time.Minute, time.Minute, time.Minute, time.Minute
 	logs := &lateLog{}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	at, done, err := sdk.ServeInProcess(ctx, slog.New(slog.NewTextHandler(logs, nil)), d, append([]sdk.Option{
+	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	at, done, err := sdk.ServeInProcess(serving, slog.New(slog.NewTextHandler(logs, nil)), d, append([]sdk.Option{
 		sdk.Name("shelf"), sdk.Version("1"), sdk.Types(shelfType),
 	}, d.options...)...)
 	if err != nil {
@@ -280,7 +290,7 @@ func (d *shelf) judge(t *testing.T) *Report {
 		cancel()
 		<-done
 	}()
-	plugin, err := Attach(ctx, at.Network()+":"+at.String(), Options{limits: &limits})
+	plugin, err := Attach(serving, at.Network()+":"+at.String(), Options{limits: &limits})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +298,7 @@ func (d *shelf) judge(t *testing.T) *Report {
 	logs.through(plugin)
 	item := DeployItem(shelfType, json.RawMessage(`{"apiVersion":"example.org/v1","kind":"Config","title":"A"}`))
 	item.Spec.Target = &v1alpha1.ObjectReference{Name: "shelf"}
-	report, err := plugin.Check(t.Context(), Options{KeepConfiguration: true, Cases: []Case{{
+	return plugin.Check(ctx, Options{KeepConfiguration: true, Cases: []Case{{
 		Name: "a book", Timeout: cmp.Or(d.timeout, time.Minute), Call: Call{
 			DeployItem: item,
 			Target: &sdk.Target{
@@ -297,10 +307,6 @@ func (d *shelf) judge(t *testing.T) *Report {
 			},
 		},
 	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return report
 }
 
 // lateLog is a log that the plugin of the other side of the connection hears, as package sdktest does it.

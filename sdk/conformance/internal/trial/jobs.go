@@ -39,7 +39,7 @@ func (t *Trial) refuseTargets(ctx context.Context) {
 		call := Call{Method: MethodReconcile, Name: "Reconcile with " + name, OtherItem: true, Target: content}
 		if end := t.once(ctx, call); end.Failed == "" || end.Saved {
 			call.Method, call.Name, call.Status = MethodDelete, "Delete with "+name, end.Status
-			ctx, cancel := context.WithTimeout(ctx, t.Timeout)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.Timeout)
 			t.untilDone(ctx, call)
 			cancel()
 		}
@@ -111,7 +111,7 @@ func (t *Trial) deploy(ctx context.Context, before view, status json.RawMessage)
 // delete deletes the item, and deletes it again as after a crash.
 func (t *Trial) delete(ctx context.Context, status json.RawMessage) (deleted bool) {
 	end := t.job(ctx, Delete, Call{Method: MethodDelete, Name: "Delete", Status: status, Job: deletion})
-	if !end.Succeeded {
+	if !end.Succeeded || ctx.Err() != nil {
 		return false
 	}
 	t.job(ctx, Delete, Call{Method: MethodDelete, Name: "Delete after Delete", Status: end.Status, Job: deletion})

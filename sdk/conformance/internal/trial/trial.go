@@ -118,8 +118,12 @@ func (t *Trial) breaks(rule Rule, where, format string, args ...any) {
 	t.Broken(rule, fmt.Sprintf("case %q: %s: ", t.Name, where)+fmt.Sprintf(format, args...))
 }
 
-// Run deploys the item and deletes it, twice. Whatever is left of a failed deployment is deleted, too.
+// Run deploys the item and deletes it, twice. Whatever is left of a failed deployment is deleted, too, also when ctx
+// ends.
 func (t *Trial) Run(ctx context.Context) {
+	if ctx.Err() != nil {
+		return
+	}
 	before := t.preview(ctx)
 	t.refuseUnknownField(ctx)
 	t.refuseTargets(ctx)
@@ -139,8 +143,11 @@ func (t *Trial) once(ctx context.Context, call Call) End {
 	return t.Plugin.Call(ctx, call)
 }
 
-// job repeats an operation until it is done, and checks that it succeeds.
+// job repeats an operation until it is done, and checks that it succeeds. A deletion goes on when ctx ends.
 func (t *Trial) job(ctx context.Context, rule Rule, call Call) End {
+	if call.Method == MethodDelete {
+		ctx = context.WithoutCancel(ctx)
+	}
 	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
 	defer cancel()
 	t.Checked(rule)
