@@ -17,6 +17,14 @@ type Problem struct {
 	Message string
 }
 
+// String is the message with the field before it.
+func (p Problem) String() string {
+	if p.Field == "" || p.Field == specConfig {
+		return p.Message
+	}
+	return p.Field + ": " + p.Message
+}
+
 // specConfig is the path of the provider configuration in a deploy item.
 const specConfig = "spec.config"
 
@@ -30,13 +38,7 @@ type UnreadField = document.Unread
 // ConfigurationProblems returns the ConfigurationError about these problems of a provider configuration, and about
 // fields from Request.DecodeConfigPartly. Its text has all of them.
 func ConfigurationProblems(reason string, problems []Problem, unread ...UnreadField) *Error {
-	texts := wire.Each(problems, func(p Problem) string {
-		if p.Field == "" || p.Field == specConfig {
-			return p.Message
-		}
-		return p.Field + ": " + p.Message
-	})
-	texts = append(texts, wire.Each(unread, UnreadField.Text)...)
+	texts := append(wire.Each(problems, Problem.String), wire.Each(unread, UnreadField.Text)...)
 	err := ConfigurationError(reason, "%s: %s", specConfig, strings.Join(texts, "; "))
 	err.Problems = slices.Concat(problems, wire.Each(unread, unreadProblem))
 	return err

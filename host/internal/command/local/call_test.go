@@ -122,7 +122,7 @@ func TestErrorsNameTheFile(t *testing.T) {
 			commandtest.ItemHead + "spec: {type: t}\n", CallFlags{}, "file.yaml: metadata.name is missing",
 		},
 		"an item without type": {named, CallFlags{}, "file.yaml: spec.type is missing"},
-		"an unknown field":     {named + "x: y\n", CallFlags{}, `unknown field "x"`},
+		"an unknown field":     {named + "x: y\n", CallFlags{}, `x: unknown field`},
 		"no YAML":              {"{", CallFlags{}, "file.yaml: "},
 		"several items":        {anyItem + "---\n" + anyItem, CallFlags{}, "expected one object, but found several"},
 
@@ -191,8 +191,10 @@ func TestTargetErrors(t *testing.T) {
 		"no type": {
 			anyItem, of("config: {token: " + hidden + "}"), read + `the Target "b": spec.type is missing; it names the form of`,
 		},
-		"an unknown field":   {anyItem, of("type: t/u, token: " + hidden), `unknown field "token"`},
-		"whose field":        {anyItem, of("type: t/u, token: " + hidden), read + `the Target "b": `},
+		"an unknown field": {
+			anyItem, of("tipe: t/u, token: " + hidden),
+			read + `the Target "b": spec.tipe: unknown field; did you mean type?; spec.token: unknown field`,
+		},
 		"no name":            {anyItem, targets(targetHead + "spec: {type: t/u}"), read + "metadata.name is missing in a T"},
 		"the same again":     {anyItem, targets(account, creds, account), `the Target "account" is there twice; remove`},
 		"two Secrets":        {anyItem, targets(account, creds, creds), `the Secret "creds" is there twice; remove one`},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -14,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/pergola-deploy/pergola/proto/wire"
+	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -51,10 +54,14 @@ func readObject(path string, stdin io.Reader, kind schema.GroupVersionKind, into
 	return nil
 }
 
-// decode strictly reads an object of a kind.
+// decode strictly reads an object of a kind. The error names each field that cannot be read.
 func decode(document []byte, kind schema.GroupVersionKind, into client.Object) error {
-	if err := yaml.UnmarshalStrict(document, into); err != nil {
+	content, err := yaml.YAMLToJSONStrict(document)
+	if err != nil {
 		return err
+	}
+	if problems := sdk.DecodeStrictly(content, into); len(problems) > 0 {
+		return errors.New(strings.Join(wire.Each(problems, sdk.Problem.String), "; "))
 	}
 	if found := into.GetObjectKind().GroupVersionKind(); found != kind {
 		return fmt.Errorf("expected a %s of %s, but found a %q of %q",
