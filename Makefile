@@ -8,6 +8,8 @@ MAKEFLAGS += --warn-undefined-variables --no-print-directory
 export CGO_ENABLED ?= 0
 # The version of Go that is installed is the one that builds.
 export GOTOOLCHAIN := local
+# All builds have the same flags, so that none of them compiles again what another has compiled.
+export GOFLAGS := $(strip $(shell go env GOFLAGS) -trimpath)
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.0.0-dev)
 PLUGINS := mock manifest helm container
@@ -44,11 +46,11 @@ bin/version: FORCE
 .PHONY: FORCE
 
 bin/pergola: $(GO_FILES) bin/version
-	go build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./host/cmd/pergola
+	go build -ldflags '$(LDFLAGS)' -o $@ ./host/cmd/pergola
 
 # The host runs no plugin that others than its owner may write, whatever the umask is.
 bin/plugins/%: $(GO_FILES) bin/version
-	umask 022; go build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./plugins/$*
+	umask 022; go build -ldflags '$(LDFLAGS)' -o $@ ./plugins/$*
 
 # One comma-separated list, as container builders take it.
 PLATFORMS ?= linux/amd64,linux/arm64
@@ -56,7 +58,7 @@ IMAGES ?= bin/image
 PUSH ?=
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 # The same bytes in each clone: Go would note Git's tags in programs, and not all clones have the same ones.
-BUILD_IMAGE = -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'
+BUILD_IMAGE = -buildvcs=false -ldflags '$(LDFLAGS)'
 
 .PHONY: image
 image: ## Assemble images for PLATFORMS into bin/image; PUSH=registry.example.org/team pushes them there, as VERSION
@@ -131,8 +133,7 @@ LINK_TEST_PLUGINS = cd $(1); for plugin in $(TEST_PLUGINS); do ln -f testplugin 
 
 .PHONY: test-plugins
 test-plugins:
-	umask 022; go build -trimpath -o bin/test/ ./test/plugins/... ./sdk/examples/...
-	go build -o bin/test/ ./test/demo # which finds the files of the repository by the path of its source
+	umask 022; go build -o bin/test/ ./test/plugins/... ./test/demo ./sdk/examples/...
 	$(call LINK_TEST_PLUGINS,bin/test)
 
 .PHONY: c-compiler
@@ -200,7 +201,7 @@ mutate: cluster-binaries $(TOOLS)/gremlins ## Change the code of the packages MU
 .PHONY: bench
 bench: build cluster-binaries ## Measure plugins' calls and starts, more replicas, many items, many objects
 	go test -run '^$$' -bench 'Call|Hooks|Start' -benchtime 500x ./host/internal/plugin
-	umask 022; go build -trimpath -ldflags '$(LDFLAGS)' -o bin/bench/plugins/ ./test/plugins/counter
+	umask 022; go build -ldflags '$(LDFLAGS)' -o bin/bench/plugins/ ./test/plugins/counter
 	KUBEBUILDER_ASSETS=$$($(CLUSTER) path) go run ./test/bench -plugins bin/bench/plugins $(BENCH)
 
 .PHONY: soak
@@ -272,7 +273,7 @@ $(TOOLS)/golangci-lint: golangci.mod
 	go build -modfile=golangci.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 # Debian's has no volumes that are made of images.
 $(TOOLS)/containerd/containerd: test/cluster/containerd.mod
-	go build -C test/cluster -modfile=containerd.mod -trimpath -ldflags '-s -w' -tags 'no_btrfs no_devmapper no_zfs' -o $(CURDIR)/$(@D)/ tool
+	go build -C test/cluster -modfile=containerd.mod -ldflags '-s -w' -tags 'no_btrfs no_devmapper no_zfs' -o $(CURDIR)/$(@D)/ tool
 $(TOOLS)/buf: tools.mod
 	go build -modfile=tools.mod -o $@ github.com/bufbuild/buf/cmd/buf
 $(TOOLS)/protoc-gen-go: tools.mod

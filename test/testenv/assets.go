@@ -6,18 +6,25 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 )
 
 // assetsEnv names the directory with etcd and kube-apiserver, as everybody knows it who uses envtest.
 const assetsEnv = "KUBEBUILDER_ASSETS"
 
-// Root is the root directory of the repository.
-func Root() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
-}
+// Root is the root directory of the repository, the one above the working directory: the paths of the source are not in
+// programs.
+func Root() string { return root }
+
+var root = func() string {
+	dir, _ := os.Getwd()
+	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+	}
+	return dir
+}()
 
 // Assets returns the directory with etcd, kube-apiserver and kubectl: that of $KUBEBUILDER_ASSETS, or that of
 // test/cluster, which builds what is missing. That takes some minutes the first time; progress goes to standard error.
