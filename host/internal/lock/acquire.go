@@ -157,10 +157,9 @@ func (l *Locker) write(
 		object.Spec.Prefix = l.options.Prefix + key.Plugin
 		return object, l.options.API.Create(ctx, object)
 	}
-	// Clear managedFields: only this controller writes locks, and it makes the write 20 % cheaper.
-	if len(known.ManagedFields) > 0 {
-		object.ManagedFields = []metav1.ManagedFieldsEntry{{}}
-	}
+	// Clear managedFields, which the watch does not show: only this controller writes locks, and it makes the write 20 %
+	// cheaper.
+	object.ManagedFields = []metav1.ManagedFieldsEntry{{}}
 	patch := client.MergeFromWithOptions(known, client.MergeFromWithOptimisticLock{})
 	return object, l.options.API.Patch(ctx, object, patch)
 }

@@ -35,6 +35,8 @@ func clusterConfig(kubeconfig, version string, limits config.Client) (*rest.Conf
 	cluster.UserAgent = controller.UserAgent + "/" + version
 	cluster.WarningHandler = rest.NoWarnings{} // each job has a warning about Landscaper's finalizer
 	cluster.Wrap(telemetry.Transport)
+	// Nothing but a watch and long lists are compressed, and that costs more processor time than it saves network.
+	cluster.DisableCompression = true
 	cluster.QPS = -1 // no limit
 	if limits.Limited() {
 		// One limiter for all clients: QPS and Burst would be limits per kind of object.
