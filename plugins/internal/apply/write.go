@@ -146,5 +146,5 @@ func (w writer) patchManagers(
 // own fields would conflict. An object without the label of a deploy item was written by others, so its conflict is a
 // true one.
 func isUntracked(i *desired.Object, live *unstructured.Unstructured) bool {
-	return len(live.GetManagedFields()) == 0 && i.Owner.Of(live) != owner.Nobodys
+	return len(live.GetManagedFields()) == 0 && i.Owner.Of(live) != owner.Nobodys && !i.Owner.IsOfRelease(live)
 }

@@ -23,6 +23,10 @@ const (
 	InstallationAnnotation = mark.Installation
 	// TakeOverAnnotation on a deploy item names another installation whose objects the deploy item takes over.
 	TakeOverAnnotation = "pergola.dev/take-over-from"
+	// ReleaseName and ReleaseNamespace are annotations of the objects of a Helm release. The label counts more: a release
+	// removes it in a takeover.
+	ReleaseName      = "meta.helm.sh/release-name"
+	ReleaseNamespace = "meta.helm.sh/release-namespace"
 	// FieldManager is the field manager of all writes to objects of deploy items.
 	FieldManager = "pergola"
 )
@@ -51,6 +55,8 @@ type Owner struct {
 	UpstreamLabel string
 	// Installation of the deploy item; empty if unknown. Then no object is Foreign.
 	Installation string
+	// ByRelease: the objects name a Helm release in place of the deploy item. Package releasejob knows which are its own.
+	ByRelease bool
 	// Accepted are other installations whose objects the deploy item may take: its former ones, before its control plane
 	// was restored as another one, and the one of TakeOverAnnotation.
 	Accepted []string
@@ -96,7 +102,19 @@ func (o Owner) Of(object metav1.Object) Relation {
 	if value, ok := labels[o.UpstreamLabel]; ok {
 		return relation(value == own[o.UpstreamLabel])
 	}
+	if o.IsOfRelease(object) {
+		return Others
+	}
 	return Nobodys
+}
+
+// IsOfRelease reports whether an object names a Helm release, and no deploy item: the release has created it, or has
+// taken it over.
+func (o Owner) IsOfRelease(object metav1.Object) bool {
+	labels := object.GetLabels()
+	_, labelled := labels[Label]
+	_, landscapers := labels[o.UpstreamLabel]
+	return !o.ByRelease && !labelled && !landscapers && object.GetAnnotations()[ReleaseName] != ""
 }
 
 func (o Owner) isForeign(object metav1.Object) bool {
@@ -123,7 +141,7 @@ func relation(ours bool) Relation {
 // this one. Landscaper's label does not count: it has no namespace.
 func (o Owner) IsTaken(object metav1.Object) bool {
 	_, labelled := object.GetLabels()[Label]
-	return o.Of(object) == Foreign || labelled && o.Of(object) == Others
+	return o.Of(object) == Foreign || labelled && o.Of(object) == Others || o.IsOfRelease(object)
 }
 
 // Made reports whether the deploy item itself has written an object of its own: it recreates a missing or a replaced
@@ -147,6 +165,9 @@ func (o Owner) Describe(object metav1.Object) string {
 		item = labels[o.UpstreamLabel]
 	}
 	switch {
+	case o.IsOfRelease(object):
+		annotations := object.GetAnnotations()
+		return fmt.Sprintf("release %s/%s", annotations[ReleaseNamespace], annotations[ReleaseName])
 	case o.IsMarkedElsewhere(object):
 		return fmt.Sprintf("the deploy item %q of the installation %s", item, Mark(object))
 	case item == "" && !ok:

@@ -96,6 +96,40 @@ func TestWithoutUpstreamLabel(t *testing.T) {
 }
 
 // TestLabels: whatever the names, the labels are valid, an owner recognises its own objects, and no other owner does.
+// TestObjectOfRelease: the label of a deploy item counts more than the name of a release, which a release removes in a
+// takeover.
+// Rule (manifest.md#managed-resources): An object belongs to a Helm release that it names if it has no item's label.
+func TestObjectOfRelease(t *testing.T) {
+	t.Parallel()
+	by := owner.Owner{Namespace: "shop", Name: "web", UpstreamLabel: upstream, Installation: "here"}
+	release := by
+	release.ByRelease = true
+	for name, c := range map[string]struct {
+		by     owner.Owner
+		labels map[string]string
+		want   owner.Relation
+		taken  bool
+		says   string
+	}{
+		"of the release":      {by, nil, owner.Others, true, "release shop/helm"},
+		"labelled":            {by, by.Labels(), owner.Ours, false, `the deploy item "shop.web"`},
+		"Landscaper's label":  {by, map[string]string{upstream: "web"}, owner.Ours, false, `the deploy item "web"`},
+		"the item's releases": {release, nil, owner.Nobodys, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := labelled(c.labels)
+			o.SetAnnotations(map[string]string{owner.ReleaseName: "helm", owner.ReleaseNamespace: "shop"})
+			if got, taken := c.by.Of(o), c.by.IsTaken(o); got != c.want || taken != c.taken {
+				t.Errorf("expected %d and %t, but found %d and %t", c.want, c.taken, got, taken)
+			}
+			if got := c.by.Describe(o); got != c.says {
+				t.Errorf("expected it to say %q, but found %q", c.says, got)
+			}
+		})
+	}
+}
+
 func TestLabels(t *testing.T) {
 	t.Parallel()
 	// What deploy items can be called: a DNS label for the namespace, a DNS subdomain for the name.

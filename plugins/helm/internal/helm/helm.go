@@ -5,6 +5,7 @@ package helm
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 )
 
 // Helm carries out one request after the other, or several at once.
@@ -111,21 +113,41 @@ type Former struct {
 	Goes []object.Key
 }
 
-// The annotations of an object with the name of its release.
-const (
-	nameAnnotation      = "meta.helm.sh/release-name"
-	namespaceAnnotation = "meta.helm.sh/release-namespace"
-)
-
-// ReleaseOf returns the release named by a live object; the zero Release for none.
-func ReleaseOf(o metav1.Object) Release {
-	annotations := o.GetAnnotations()
-	return Release{Namespace: annotations[namespaceAnnotation], Name: annotations[nameAnnotation]}
+// Owner is the owner named by a live object; the zero Owner for none.
+type Owner struct {
+	// Item is the label of a deploy item that has applied the object without a release. It counts more than the
+	// annotations of a release, which stay when such an item takes an object over.
+	Item    string
+	Release Release
 }
+
+// OwnerOf returns the owner of a live object.
+func OwnerOf(o metav1.Object) Owner {
+	if item, labelled := o.GetLabels()[owner.Label]; labelled {
+		return Owner{Item: item}
+	}
+	annotations := o.GetAnnotations()
+	return Owner{Release: Release{Namespace: annotations[owner.ReleaseNamespace], Name: annotations[owner.ReleaseName]}}
+}
+
+// String describes the owner, for messages.
+func (o Owner) String() string {
+	switch {
+	case o.Item != "":
+		return fmt.Sprintf("the deploy item %q", o.Item)
+	case o.Release != Release{}:
+		return "release " + o.Release.String()
+	default:
+		return "no release"
+	}
+}
+
+// Owner returns the owner of the objects of the release.
+func (r Release) Owner() Owner { return Owner{Release: r} }
 
 // Annotations returns the annotations of the objects of the release.
 func (r Release) Annotations() map[string]string {
-	return map[string]string{nameAnnotation: r.Name, namespaceAnnotation: r.Namespace}
+	return map[string]string{owner.ReleaseName: r.Name, owner.ReleaseNamespace: r.Namespace}
 }
 
 // Chart is a packed chart, or an index, in a file.
@@ -210,8 +232,7 @@ type Object struct {
 type Found struct {
 	Key  object.Key
 	Fate Fate
-	// Of is the release named by the object; the zero Release for none.
-	Of Release
+	Of   Owner
 }
 
 // Fate is the effect of an operation on an object created by others.

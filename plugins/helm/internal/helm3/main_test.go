@@ -236,7 +236,7 @@ func (a *audience) hears() []string {
 	defer a.mu.Unlock()
 	var all []string
 	for _, f := range a.found {
-		all = append(all, strings.TrimSpace(fmt.Sprintf("%s %s %s", f.Fate, f.Key.Name, f.Of.Name)))
+		all = append(all, strings.TrimSpace(fmt.Sprintf("%s %s %s", f.Fate, f.Key.Name, f.Of.Item+f.Of.Release.Name)))
 	}
 	a.found = nil
 	slices.Sort(all)

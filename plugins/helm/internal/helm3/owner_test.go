@@ -81,6 +81,50 @@ func TestObjectOfAnotherRelease(t *testing.T) {
 	}
 }
 
+// TestObjectOfDeployItem: the label of an item that has applied an object without a release counts more than the name of
+// the release, until the release takes the object over.
+// Rule (helm.md#releases): An object taken over by an item of another deployer is neither changed nor deleted.
+func TestObjectOfDeployItem(t *testing.T) {
+	t.Parallel()
+	without := charts.Pack("plain", charts.Version("2.0.0"))
+	const left, taken = "Left ledger shop.web", "TakenOver ledger shop.web"
+	for name, c := range map[string]struct {
+		action helm.Action
+		chart  []byte
+		takes  bool
+		hears  string
+	}{
+		"upgrade":            {helm.Upgrade, withLedger, false, left},
+		"upgrade that takes": {helm.Upgrade, withLedger, true, taken},
+		"upgrade that drops": {helm.Upgrade, without, false, left},
+		"uninstallation":     {helm.Uninstall, nil, false, left},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.mustRun(w.request(withLedger, nil))
+			w.Patch(configMaps, "ledger", `{"metadata": {"annotations": {"pergola.dev/installation": "here"}, "labels": {
+				"pergola.dev/deployitem": "shop.web", "manifest.deployer.landscaper.gardener.cloud/deployitem": "web"}}}`)
+			before := w.Get(configMaps, "ledger")
+			r := w.request(c.chart, nil)
+			r.Action, r.Options.TakeOwnership, r.Known = c.action, c.takes, []types.UID{before.GetUID()}
+			w.mustRun(r)
+			w.mustHear(c.hears)
+			after := w.MustGet(configMaps, "ledger")
+			_, marked := after.GetLabels()["pergola.dev/deployitem"]
+			_, landscapers := after.GetLabels()["manifest.deployer.landscaper.gardener.cloud/deployitem"]
+			_, installed := after.GetAnnotations()["pergola.dev/installation"]
+			if marked == c.takes || landscapers == c.takes || installed == c.takes {
+				t.Errorf("expected the marks of the item to stay without a takeover only, but found %v and %v",
+					after.GetLabels(), after.GetAnnotations())
+			}
+			if after.GetUID() != before.GetUID() {
+				t.Error("expected the object to stay")
+			}
+		})
+	}
+}
+
 // TestObjectThatNamesNoRelease: such an object is the release's only if the deploy item has made it.
 // Rule (helm.md#releases): An object without the name of a release is the release's only if the item has made it.
 func TestObjectThatNamesNoRelease(t *testing.T) {

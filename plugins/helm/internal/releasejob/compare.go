@@ -179,7 +179,7 @@ func (c *comparison) standing(key object.Key, was, is bool) (action sdk.Action, 
 	}
 	entry, _ := c.Status.Inventory.Get(key)
 	why := c.foreign(entry, live)
-	ofFormer := c.former != nil && helm.ReleaseOf(live) == c.former.name
+	ofFormer := c.former != nil && helm.OwnerOf(live) == c.former.name.Owner()
 	switch {
 	case !was && ofFormer && entry.Policy != managedresource.PolicyKeep && entry.Resource.Name != "":
 		return "", "" // it goes with the former release

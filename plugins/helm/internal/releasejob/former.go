@@ -121,7 +121,7 @@ func (d *Deployment) takeKept(ctx context.Context, former *Release, objects []he
 		if err := d.rename(ctx, item, former.name); err != nil {
 			return target.Explain(d.Client.Host, fmt.Errorf("hand %s over to release %s: %w", item.Key, d.name, err))
 		}
-		d.warnOfTakeover(item.Key, former.name)
+		d.warnOfTakeover(item.Key, former.name.Owner())
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ func (d *Deployment) takeKept(ctx context.Context, former *Release, objects []he
 func (d *Deployment) rename(ctx context.Context, item *desired.Object, from helm.Release) error {
 	objects := d.Client.Objects(item.Mapping, item.Key.Namespace)
 	live, err := objects.Get(ctx, item.Key.Name, metav1.GetOptions{})
-	if err != nil || helm.ReleaseOf(live) != from {
+	if err != nil || helm.OwnerOf(live) != from.Owner() {
 		return err
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{

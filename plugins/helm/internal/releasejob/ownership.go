@@ -22,21 +22,21 @@ import (
 // keepReason returns the reason to keep a live object of the inventory; empty for none.
 type keepReason = func(entry managedresource.ManagedResourceStatus, live metav1.Object) (why string)
 
-// foreign returns the reason why a live object is not the release's: it names another release, or it names none and
-// was not created by the item.
+// foreign returns the reason why a live object is not the release's: it names another owner, or it names none and was
+// not created by the item.
 func (r *Release) foreign(entry managedresource.ManagedResourceStatus, live metav1.Object) (why string) {
-	of := helm.ReleaseOf(live)
-	if of == r.name || of == (helm.Release{}) && entry.Resource.UID == live.GetUID() {
+	of := helm.OwnerOf(live)
+	if of == r.name.Owner() || of == (helm.Owner{}) && entry.Resource.UID == live.GetUID() {
 		return ""
 	}
 	return belongsTo(of)
 }
 
-func belongsTo(of helm.Release) string {
-	if of == (helm.Release{}) {
+func belongsTo(of helm.Owner) string {
+	if of == (helm.Owner{}) {
 		return "it names no release, and the deploy item has not made it"
 	}
-	return fmt.Sprintf("it belongs to release %s", of)
+	return fmt.Sprintf("it belongs to %s", of)
 }
 
 // keptUnless adds a reason to keep an object: it is not the release's.
@@ -73,7 +73,7 @@ func (r *Release) identify(ctx context.Context) error {
 			err = fmt.Errorf("get %s: %w", object.KeyOfReference(reference), err)
 			return job.During(stepRelease, target.Explain(r.Client.Host, err))
 		}
-		if helm.ReleaseOf(live) == r.name {
+		if helm.OwnerOf(live) == r.name.Owner() {
 			reference.UID = live.GetUID()
 			r.Status.Inventory.Applied(reference, entry.Applied)
 		}
@@ -119,7 +119,7 @@ func (r *Release) noteFound(ctx context.Context, found []helm.Found) error {
 			if entry, ok := r.Status.Inventory.Get(f.Key); ok && entry.Resource.UID == "" {
 				r.Status.Inventory.Gone(f.Key)
 			}
-			if f.Of != r.name {
+			if f.Of != r.name.Owner() {
 				r.warnOfTakeover(f.Key, f.Of)
 			}
 		case helm.NotUndone:
@@ -131,11 +131,11 @@ func (r *Release) noteFound(ctx context.Context, found []helm.Found) error {
 	return r.Status.Save(ctx)
 }
 
-// warnOfTakeover reports that an object of another release, or of none, is the release's now.
-func (r *Release) warnOfTakeover(key object.Key, from helm.Release) {
-	before := "existed and belonged to no release"
-	if from != (helm.Release{}) {
-		before = fmt.Sprintf("belonged to release %s", from)
+// warnOfTakeover reports that an object of another owner, or of none, is the release's now.
+func (r *Release) warnOfTakeover(key object.Key, from helm.Owner) {
+	before := fmt.Sprintf("belonged to %s", from)
+	if from == (helm.Owner{}) {
+		before = "existed and belonged to no release"
 	}
 	r.Request.Warning(objectjob.ReasonTakenOver, fmt.Sprintf("%s %s; it belongs to release %s now", key, before, r.name))
 }

@@ -51,6 +51,7 @@ type Release struct {
 
 // Of returns a release by its name.
 func Of(j *helmjob.Job, name helm.Release) *Release {
+	j.Owner.ByRelease = true
 	return &Release{Job: j, name: name, disowned: map[object.Key]bool{}}
 }
 

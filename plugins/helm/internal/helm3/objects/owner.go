@@ -16,8 +16,8 @@ import (
 // isOurs reports whether a live object belongs to the release: it names the release, or it names none and was created
 // by the item.
 func (k *Client) isOurs(live metav1.Object) bool {
-	of := helm.ReleaseOf(live)
-	return of == k.req.Release || of == (helm.Release{}) && k.isKnown(live)
+	of := helm.OwnerOf(live)
+	return of == k.req.Release.Owner() || of == (helm.Owner{}) && k.isKnown(live)
 }
 
 // isKnown reports whether the item has created an object, in this operation or an earlier one.
@@ -38,12 +38,13 @@ func (k *Client) noteCreated(resources kube.ResourceList) {
 // objects are in no revision of the release, and free to take for Helm.
 func (k *Client) fateInUpdate(live metav1.Object, adopted bool) helm.Fate {
 	_, what := k.history.Current()
+	takes := k.req.Options.TakeOwnership && what != "rollback"
 	switch {
-	case adopted && !k.isKnown(live):
+	case adopted && !k.isKnown(live) && (takes || helm.OwnerOf(live).Item == ""):
 		return helm.TakenOver
 	case k.isOurs(live):
 		return ""
-	case k.req.Options.TakeOwnership && what != "rollback":
+	case takes:
 		return helm.TakenOver
 	default:
 		return helm.Left

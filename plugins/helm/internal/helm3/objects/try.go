@@ -45,7 +45,7 @@ func (k *Client) Try(result *helm.Result) error {
 				return err
 			}
 			if taken {
-				found = append(found, helm.Found{Key: objectKey(info), Fate: helm.TakenOver, Of: k.req.Former.Release})
+				found = append(found, helm.Found{Key: objectKey(info), Fate: helm.TakenOver, Of: k.req.Former.Owner()})
 			}
 		}
 	}
@@ -100,28 +100,21 @@ func (k *Client) tryObject(info *resource.Info, defined map[schema.GroupKind]boo
 	if live == nil {
 		return false, k.tryCreation(info)
 	}
-	former := helm.ReleaseOf(metadata(live)) == k.req.Former.Release
+	of := helm.OwnerOf(metadata(live))
+	former := of == k.req.Former.Owner()
 	switch {
-	case former, k.req.Options.TakeOwnership, helm.ReleaseOf(metadata(live)) == k.req.Release:
+	case former, k.req.Options.TakeOwnership, of == k.req.Release.Owner():
 		return former && !k.goes(objectKey(info)), nil
 	case isHook(info):
 		return false, nil // it names no release; its deletion policy decides
 	default:
 		return false, journal.Failure(helm.OwnedByOthers,
-			"%s exists and cannot be imported into the release: it belongs to %s",
-			objectKey(info), describeRelease(helm.ReleaseOf(metadata(live))))
+			"%s exists and cannot be imported into the release: it belongs to %s", objectKey(info), of)
 	}
 }
 
 func isHook(info *resource.Info) bool {
 	return metadata(info.Object).GetAnnotations()["helm.sh/hook"] != ""
-}
-
-func describeRelease(of helm.Release) string {
-	if of == (helm.Release{}) {
-		return "no release"
-	}
-	return fmt.Sprintf("release %s/%s", of.Namespace, of.Name)
 }
 
 // tryCreation creates an object as a dry run.

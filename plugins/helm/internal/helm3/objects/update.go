@@ -25,6 +25,9 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm3/render"
 	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
 )
 
 const (
@@ -117,7 +120,7 @@ func (k *Client) readExisting(original, target kube.ResourceList) (map[*resource
 		// Helm adds the taken over ones of the target to the original.
 		adopted := original.Get(info) == info || what == "install"
 		if fate := k.fateInUpdate(metadata(o), adopted); fate != "" {
-			found = append(found, helm.Found{Key: objectKey(info), Fate: fate, Of: helm.ReleaseOf(metadata(o))})
+			found = append(found, helm.Found{Key: objectKey(info), Fate: fate, Of: helm.OwnerOf(metadata(o))})
 		}
 	}
 	return live, k.tell(found)
@@ -218,6 +221,9 @@ func (k *Client) write(
 		return written, nil
 	}
 	patch, patchType, err := patchOf(info, before, live)
+	if err == nil {
+		patch, err = unmark(patch, metadata(live))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("failed to create patch: %w", err)
 	}
@@ -267,6 +273,21 @@ func patchOf(info *resource.Info, before, live runtime.Object) (map[string]any, 
 	}
 	patch, err := render.Decode(document)
 	return patch, patchType, err
+}
+
+// unmark adds the removal of a deploy item's marks to a patch: the release takes its object over.
+func unmark(patch map[string]any, live metav1.Object) (map[string]any, error) {
+	if helm.OwnerOf(live).Item == "" {
+		return patch, nil
+	}
+	if patch == nil {
+		patch = map[string]any{}
+	}
+	err := unstructured.SetNestedField(patch, nil, "metadata", "annotations", owner.InstallationAnnotation)
+	for _, label := range []string{owner.Label, v1alpha1.DeployItemLabel, v1alpha2.DeployItemLabel} {
+		err = errors.Join(err, unstructured.SetNestedField(patch, nil, "metadata", "labels", label))
+	}
+	return patch, err
 }
 
 // withPreconditions returns a patch for this object alone; at another one it fails with a conflict.
@@ -356,7 +377,7 @@ func (k *Client) remove(info *resource.Info, keep func(metav1.Object) bool) (hel
 		}
 		live := metadata(o)
 		if fate := k.fateInDeletion(live); fate != "" {
-			return helm.Found{Key: objectKey(info), Fate: fate, Of: helm.ReleaseOf(live)}, nil
+			return helm.Found{Key: objectKey(info), Fate: fate, Of: helm.OwnerOf(live)}, nil
 		}
 		if keep(live) {
 			k.journal.Log("Skipping delete of %q due to annotation [%s=%s]", info.Name, kube.ResourcePolicyAnno, kube.KeepPolicy)
