@@ -86,5 +86,6 @@ func (j *Job) Remove(ctx context.Context, step string, d prune.Deletion) (*sdk.R
 // Deletion completes a deletion with the fields common to all deletions of the job.
 func (j *Job) Deletion(d prune.Deletion) prune.Deletion {
 	d.Owner, d.Lookup, d.AsOf = j.Owner, j.Lookup, j.Began
+	d.AtHome = j.Request.Installation != "" && j.Request.Installation == string(j.Status.cluster)
 	return d
 }

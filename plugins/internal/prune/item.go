@@ -183,6 +183,9 @@ func (it item) remove(ctx context.Context, d *deletion, listed *unstructured.Uns
 		case actionLeave:
 			return outcome{state: stateLeft, text: why}
 		case actionWait:
+			if it.isHome(d) {
+				return outcome{state: stateGone}
+			}
 			return outcome{state: stateWaiting, text: describe(it.key, live), seen: &seen}
 		case actionPrepare:
 			live, err = objects.Patch(ctx, in, live, types.MergePatchType, preparation)
@@ -205,6 +208,12 @@ func (it item) remove(ctx context.Context, d *deletion, listed *unstructured.Uns
 		return failedWith(fmt.Errorf("others keep changing it at the same time: %w", conflict))
 	}
 	return it.waiting("its deletion was accepted but has no effect")
+}
+
+// isHome reports whether an object is the namespace with the deploy item itself. It ends after the item: to wait for it
+// would hold up both.
+func (it item) isHome(d *deletion) bool {
+	return d.AtHome && !it.ofAnyOwner && isNamespace(it.key) && it.key.Name == d.Owner.Namespace
 }
 
 func (it item) waiting(obstacle string) outcome {

@@ -22,6 +22,34 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
+// TestNamespaceOfTheItem: nothing waits for the end of the namespace with the deploy item, unless it is on another cluster.
+// Rule (manifest.md#deletion): An item that deploys its own namespace does not wait for its end.
+func TestNamespaceOfTheItem(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		atHome bool
+		item   string // its namespace, after that of the test
+		waits  bool
+	}{
+		"its own":            {true, "-own", false},
+		"another one":        {true, "-other", true},
+		"on another cluster": {false, "-own", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.owner.Namespace += c.item
+			namespace := w.create("Namespace", "NS-own", "") // no controller ends it in the tests
+			d := w.deletion("", namespace)
+			d.AtHome = c.atHome
+			if got := len(w.mustRun(d).Waiting) > 0; got != c.waits {
+				t.Errorf("expected that it waits: %t, but found %t", c.waits, got)
+			}
+			w.mustBe("deleted", namespace)
+		})
+	}
+}
+
 // TestWhatIsDeleted: the entry, the labels and the policy decide about an object.
 func TestWhatIsDeleted(t *testing.T) {
 	t.Parallel()

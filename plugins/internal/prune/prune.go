@@ -65,6 +65,8 @@ type Deletion struct {
 	Kept func(entry managedresource.ManagedResourceStatus, live metav1.Object) (why string)
 	// Owner is the deploy item.
 	Owner owner.Owner
+	// AtHome: the target is the cluster with the deploy item.
+	AtHome bool
 	// Lookup finds the Targets named by groups. It may be nil if they name none.
 	Lookup target.Lookup
 	// AsOf is the beginning of the call; see target.Client.Mapping.
