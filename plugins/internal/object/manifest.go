@@ -49,6 +49,7 @@ func expand(content any, path *field.Path) ([]Manifest, field.ErrorList) {
 		}
 		return manifests, problems
 	}
+	dropNulls(fields)
 	if problems := checkIdentity(fields, path); len(problems) > 0 {
 		return nil, problems
 	}
@@ -135,6 +136,17 @@ func checkSecret(secret map[string]any, path *field.Path) field.ErrorList {
 		}
 	}
 	return problems
+}
+
+// dropNulls leaves out labels and annotations without a value, such as those of templates with an unset value: the API
+// server accepts them, but the accessors of unstructured objects find no labels beside them.
+func dropNulls(fields map[string]any) {
+	metadata, _ := fields["metadata"].(map[string]any)
+	for _, name := range []string{"labels", "annotations"} {
+		if entries, ok := metadata[name].(map[string]any); ok {
+			metadata[name] = withoutNulls(entries)
+		}
+	}
 }
 
 // withoutNulls leaves out the entries the API server takes for empty ones.

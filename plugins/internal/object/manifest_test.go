@@ -66,8 +66,13 @@ func TestParse(t *testing.T) {
 			`{` + role + `, rules: []}`, `{` + role + `}`, nil,
 		},
 		"null among labels": {
-			"nothing else of the labels could be read",
-			`{apiVersion: v1, kind: A, metadata: {name: a, labels: {x: null, z: z}}}`, ``,
+			// Rule (manifest.md#manifests): Labels and annotations without a value are left out.
+			"the API server accepts them, and the others have to be read",
+			`{apiVersion: v1, kind: A, metadata: {name: a, labels: {x: null, z: z}, annotations: {x: null}}}`,
+			`{apiVersion: v1, kind: A, metadata: {name: a, labels: {z: z}, annotations: {}}}`, nil,
+		},
+		"number among labels": {
+			"the API server would refuse it", `{apiVersion: v1, kind: A, metadata: {name: a, labels: {x: 1, z: z}}}`, ``,
 			[]string{"m.metadata.labels[x]: " + quotes},
 		},
 		"identity": {
