@@ -62,8 +62,8 @@ func rebuild(kubeconfig map[string]any) (string, []problem) {
 	cluster, user := config.Clusters[current.Cluster], config.AuthInfos[current.AuthInfo]
 	if cluster == nil {
 		problems = append(problems, invalid(field+".cluster", "is missing"))
-	} else if cluster.Server == "" { // client-go would go to localhost
-		problems = append(problems, invalid("clusters["+quote(current.Cluster)+"].server", "is missing"))
+	} else {
+		problems = append(problems, checkCluster("clusters["+quote(current.Cluster)+"]", cluster)...)
 	}
 	if user == nil {
 		problems = append(problems, invalid(field+".user", "is missing"))
@@ -87,6 +87,21 @@ func rebuild(kubeconfig map[string]any) (string, []problem) {
 			Username:              user.Username,
 			Password:              user.Password,
 		}}), nil
+}
+
+// checkCluster finds faults of a cluster that clients meet later, and do not name.
+func checkCluster(field string, cluster *clientcmdapi.Cluster) (problems []problem) {
+	switch {
+	case cluster.Server == "": // client-go would go to localhost
+		problems = append(problems, invalid(field+".server", "is missing"))
+	case !strings.Contains(cluster.Server, "://"): // client-go would use HTTP, without the credentials
+		problems = append(problems, invalid(field+".server", "is no address with https://; put that before it"))
+	}
+	if cluster.InsecureSkipTLSVerify && len(cluster.CertificateAuthorityData) > 0 {
+		problems = append(problems,
+			invalid(field+".insecure-skip-tls-verify", "is set beside certificate-authority-data; remove one of them"))
+	}
+	return problems
 }
 
 // loadCurrent reads a kubeconfig as client-go does, and leaves its current context alone in it. Errors of client-go are

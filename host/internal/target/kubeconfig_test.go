@@ -77,6 +77,12 @@ func TestPolicy(t *testing.T) {
 			want: fails(`contexts["prod"].cluster: is missing`, `contexts["prod"].user: is missing`)},
 		"no server": {reason: "client-go would go to localhost.",
 			raw: replaced("server: https://example.org", "server: ''"), want: fails(`clusters["c"].server: is missing`)},
+		"server without a scheme": {reason: "client-go would use HTTP, without the credentials.",
+			raw:  replaced("server: https://example.org", "server: example.org:6443"),
+			want: fails(`clusters["c"].server: is no address with https://; put that before it`)},
+		"insecure with certificates": {reason: "client-go refuses that, and names no field.",
+			raw: replaced("server:", "insecure-skip-tls-verify: true\n    server:"), want: fails(
+				`clusters["c"].insecure-skip-tls-verify: is set beside certificate-authority-data; remove one of them`)},
 		"wrong types": {reason: "Values are not quoted.", raw: kubeconfig("token: 12345"),
 			want: fails("users.user.token: expected a text, but found a number; quotes make it a text")},
 		"no base64": {reason: "Values are not quoted.",
@@ -93,20 +99,22 @@ func TestPolicy(t *testing.T) {
 
 func TestAllowedFieldsSurvive(t *testing.T) {
 	t.Parallel()
-	text := strings.Replace(kubeconfig("client-certificate-data: Y2VydA==", "client-key-data: a2V5", "token: t",
+	insecure := strings.Replace(kubeconfig("client-certificate-data: Y2VydA==", "client-key-data: a2V5", "token: t",
 		"username: u", "password: p"),
-		"certificate-authority-data: Y2E=", "tls-server-name: name\n    certificate-authority-data: Y2E=\n"+
+		"certificate-authority-data: Y2E=", "tls-server-name: name\n"+
 			"    insecure-skip-tls-verify: true\n    proxy-url: http://proxy\n    disable-compression: true", 1)
-	want, err := clientcmd.Load([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, _, problems := sanitize(v1alpha1.KubernetesClusterTargetType, []byte(text), "")
-	if len(problems) > 0 {
-		t.Fatal(problems)
-	}
-	if diff := cmp.Diff(want, load(t, got)); diff != "" {
-		t.Errorf("kubeconfig as client-go reads it (-want +got):\n%s", diff)
+	for _, text := range []string{insecure, sound} {
+		want, err := clientcmd.Load([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _, problems := sanitize(v1alpha1.KubernetesClusterTargetType, []byte(text), "")
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		if diff := cmp.Diff(want, load(t, got)); diff != "" {
+			t.Errorf("kubeconfig as client-go reads it (-want +got):\n%s", diff)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -34,10 +35,11 @@ type kinds struct {
 func discover(ctx context.Context, client discovery.DiscoveryInterfaceWithContext) (*kinds, error) {
 	_, lists, err := client.ServerGroupsAndResourcesWithContext(ctx)
 	var partial *discovery.ErrGroupDiscoveryFailed
-	if err != nil && !errors.As(err, &partial) {
+	isForbidden := apierrors.IsForbidden(err) // client-go does not read this answer
+	if err != nil && !isForbidden && !errors.As(err, &partial) {
 		return nil, fmt.Errorf("discover the kinds of the target: %w", err)
 	}
-	if len(lists) == 0 {
+	if isForbidden || len(lists) == 0 {
 		// The discovery client takes a refusal for an ancient API server without kinds.
 		return nil, errors.New("discover the kinds of the target: it shows none; " +
 			"may these credentials read /api and /apis?")
