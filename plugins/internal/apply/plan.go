@@ -2,7 +2,9 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -41,6 +43,8 @@ type Plan struct {
 	stages [][]*desired.Object
 	// unknown are the objects of kinds not served by the target yet.
 	unknown []*desired.Object
+	// down are the errors about their groups whose servers do not answer.
+	down map[string]error
 	// host is the host of the target, for messages.
 	host string
 	// ignored are the objects with the policy ignore.
@@ -52,7 +56,8 @@ type Plan struct {
 // NewPlan looks up where the target serves the objects, and sorts them. They are labelled for the owner; without one,
 // its zero value, they stay as they are, for package observe, and for Diff with objects of another client. The error
 // names all objects that occur twice; objects of a kind defined neither by the target nor by a
-// CustomResourceDefinition among them are errors of Run. asOf is for Client.Mapping.
+// CustomResourceDefinition among them, or of a group that is down, are errors of Run. Without an owner a group that is
+// down is an error of NewPlan. asOf is for Client.Mapping.
 func NewPlan(
 	ctx context.Context, client *target.Client, manifests []desired.Manifest, by owner.Owner, asOf time.Time,
 ) (*Plan, error) {
@@ -69,13 +74,15 @@ func NewPlan(
 		mapping, err = client.Mapping(ctx, gvk, asOf)
 		return mapping, false, err
 	}
-	plan := &Plan{keys: map[object.Key]*field.Path{}, host: client.Host}
+	plan := &Plan{keys: map[object.Key]*field.Path{}, down: map[string]error{}, host: client.Host}
 	var items []*desired.Object
 	var duplicates []error
 	for _, m := range manifests {
 		mapping, definedHere, err := find(m.Object.GroupVersionKind())
 		ignored := !objects.RuleOf(m.Policy).Managed
-		if err != nil && !ignored && !meta.IsNoMatchError(err) {
+		var down *target.GroupError
+		canWait := meta.IsNoMatchError(err) || errors.As(err, &down) && !by.IsZero()
+		if err != nil && !ignored && !canWait {
 			return nil, target.Explain(client.Host, err)
 		}
 		item := desired.New(m, mapping, definedHere, by)
@@ -92,6 +99,9 @@ func NewPlan(
 			plan.ignored = append(plan.ignored, item)
 		case err != nil:
 			plan.unknown = append(plan.unknown, item)
+			if down != nil {
+				plan.down[down.Group] = target.Explain(client.Host, down)
+			}
 		default:
 			items = append(items, item)
 		}
@@ -117,9 +127,12 @@ func keyOfUnknown(ctx context.Context, client *target.Client, m desired.Manifest
 }
 
 // unknownKind returns the error about an object of an unknown kind. It has no code: another deploy item or an operator
-// may define the kind while the job has time.
+// may define the kind, or repair its server, while the job has time.
 func (p *Plan) unknownKind(i *desired.Object) error {
 	gvk := i.Object.GroupVersionKind()
+	if down := p.down[gvk.Group]; down != nil {
+		return down
+	}
 	return &sdk.Error{Reason: target.ReasonUnknownKind, Err: fmt.Errorf(
 		"target cluster %s serves no kind %s in %s, and no CustomResourceDefinition of the deploy item defines it",
 		p.host, gvk.Kind, gvk.GroupVersion())}
@@ -131,6 +144,11 @@ func (p *Plan) problems() []error {
 		errs = append(errs, i.About("apply", p.unknownKind(i)))
 	}
 	return errs
+}
+
+// Down returns an error about the groups that are down; nil for none.
+func (p *Plan) Down() error {
+	return target.Collect(slices.Collect(maps.Values(p.down)))
 }
 
 // Items returns all objects for Run, in the order of the stages. Those with the policy ignore and those of unknown

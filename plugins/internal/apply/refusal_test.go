@@ -1,12 +1,15 @@
 package apply_test
 
 import (
+	"errors"
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/desired"
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/plugins/kubernetes/apiserver"
 	"github.com/pergola-deploy/pergola/plugins/kubernetes/target"
@@ -60,6 +63,37 @@ func TestNamespaces(t *testing.T) {
 			"wait until it is gone")
 		w.mustForesee(sdk.ActionFail, "is being deleted", manifest(w.ConfigMap("b", nil)))
 	}, byPatch, byMerge, byOverwrite) // these create as update does
+}
+
+// TestGroupThatIsDown: the server of a group may be an object of the deploy item, so the others are applied. For the
+// objects of other clients, such as Helm's, the group is an error: to count as missing they have to be looked for.
+// Rule (manifest.md#order): An API group whose server is down stops only its own objects.
+func TestGroupThatIsDown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	group := w.Namespace + ".example.org"
+	w.Create(plugintest.APIServices, plugintest.Fields(`{apiVersion: apiregistration.k8s.io/v1, kind: APIService,
+		metadata: {name: v1.`+group+`}, spec: {group: `+group+`, version: v1, groupPriorityMinimum: 100,
+		versionPriority: 10, service: {name: absent, namespace: `+w.Namespace+`}}}`))
+	thing := manifest(plugintest.Fields(`{apiVersion: ` + group + `/v1, kind: Thing, metadata: {name: t}}`))
+	w.Eventually("the group to be known as down", func() bool {
+		_, err := w.client.Mapping(w.Context(), thing.Object.GroupVersionKind(), time.Now())
+		var down *target.GroupError
+		return errors.As(err, &down)
+	})
+	manifests := []desired.Manifest{thing, manifest(w.ConfigMap("beside", nil))}
+	result, err := w.run(manifests...)
+	w.mustFail(err, target.ReasonTarget, false, "manifests[0].manifest: apply Thing t", group, "check its APIService")
+	if len(result.Applied) != 1 {
+		t.Errorf("expected the other object to be applied, but found %v", result.Applied)
+	}
+	if plan := w.mustPlan(manifests...); plan.Down() == nil {
+		t.Error("expected an error about the group")
+	}
+	w.by = owner.Owner{}
+	if _, err := w.plan(manifests...); err == nil {
+		t.Error("expected an error about objects of others")
+	}
 }
 
 // Rule (manifest.md#order): If some objects fail, the error names each with its reason, and the others are applied.

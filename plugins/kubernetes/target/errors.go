@@ -98,6 +98,20 @@ func ConcernsAll(ctx context.Context, err error) bool {
 	return err != nil && (ctx.Err() != nil || apiserver.IsSilent(err) || apierrors.IsUnauthorized(err))
 }
 
+// GroupError is the error about a kind whose group has a server of its own, which does not answer the API server.
+type GroupError struct {
+	Group string
+	Err   error
+}
+
+// Error returns a text for the user.
+func (e *GroupError) Error() string {
+	return fmt.Sprintf("discover API group %q: %v; check its APIService", e.Group, e.Err)
+}
+
+// Unwrap returns the answer of the API server.
+func (e *GroupError) Unwrap() error { return e.Err }
+
 // WithWaysOut adds to an error about a deletion the remedies for a lasting one, such as after the deletion of the
 // target cluster; nil for nil. Errors about single objects stay as they are.
 func WithWaysOut(err error) error {

@@ -1,6 +1,7 @@
 package deployer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -70,7 +71,7 @@ func (d *Deployer) findUnrecorded(ctx context.Context, req *sdk.Request) (j *obj
 	if plan == nil {
 		return nil, err, nil
 	}
-	unread = err
+	unread = cmp.Or(err, plan.Down())
 	type result struct {
 		own bool
 		err error
