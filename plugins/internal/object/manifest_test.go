@@ -65,8 +65,8 @@ func TestParse(t *testing.T) {
 			"the rules of an aggregated role belong to its controller",
 			`{` + role + `, rules: []}`, `{` + role + `}`, nil,
 		},
+		// Rule (manifest.md#manifests): Labels and annotations without a value are left out.
 		"null among labels": {
-			// Rule (manifest.md#manifests): Labels and annotations without a value are left out.
 			"the API server accepts them, and the others have to be read",
 			`{apiVersion: v1, kind: A, metadata: {name: a, labels: {x: null, z: z}, annotations: {x: null}}}`,
 			`{apiVersion: v1, kind: A, metadata: {name: a, labels: {z: z}, annotations: {}}}`, nil,
