@@ -23,9 +23,10 @@ const (
 	InstallationAnnotation = mark.Installation
 	// TakeOverAnnotation on a deploy item names another installation whose objects the deploy item takes over.
 	TakeOverAnnotation = "pergola.dev/take-over-from"
-	// ReleaseName and ReleaseNamespace are annotations of the objects of a Helm release. The label counts more: a release
-	// removes it in a takeover.
-	ReleaseName      = "meta.helm.sh/release-name"
+	// ReleaseName is an annotation of the objects of a Helm release. The label counts more: a release removes it in a
+	// takeover.
+	ReleaseName = "meta.helm.sh/release-name"
+	// ReleaseNamespace is beside it.
 	ReleaseNamespace = "meta.helm.sh/release-namespace"
 	// FieldManager is the field manager of all writes to objects of deploy items.
 	FieldManager = "pergola"

@@ -22,7 +22,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// TestNamespaceOfTheItem: nothing waits for the end of the namespace with the deploy item, unless it is on another cluster.
+// TestNamespaceOfTheItem: nothing waits for the end of the namespace with the deploy item, unless it is on another
+// cluster.
 // Rule (manifest.md#deletion): An item that deploys its own namespace does not wait for its end.
 func TestNamespaceOfTheItem(t *testing.T) {
 	t.Parallel()

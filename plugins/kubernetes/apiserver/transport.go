@@ -25,8 +25,8 @@ import (
 
 // ErrKubeconfig is the error for an unusable kubeconfig. It leaves the reasons out, because they quote the
 // kubeconfig.
-var ErrKubeconfig = errors.New("the kubeconfig cannot be used; its certificates and keys must be PEM and fit together, " +
-	"its proxy-url an address, and its user have one way to log in")
+var ErrKubeconfig = errors.New("the kubeconfig cannot be used; its certificates and keys must be PEM and fit " +
+	"together, its proxy-url an address, and its user have one way to log in")
 
 // Timeouts bound the wait for an API server, so that its silence is reported long before the timeout of a job.
 type Timeouts struct {

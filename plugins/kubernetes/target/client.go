@@ -132,8 +132,8 @@ func (c *Client) Core() corev1client.CoreV1Interface { return c.core }
 // has asked since asOf, the start of the caller's work: older knowledge may lack a kind defined just before, newer
 // knowledge is good enough for a whole call.
 //
-// The error is a *meta.NoKindMatchError if the API server does not serve the kind, and a *GroupError if the server of the
-// kind's group is down.
+// The error is a *meta.NoKindMatchError if the API server does not serve the kind, and a *GroupError if the server of
+// the kind's group is down.
 func (c *Client) Mapping(ctx context.Context, gvk schema.GroupVersionKind, asOf time.Time) (Mapping, error) {
 	return c.find(ctx, gvk, asOf, func(k *kinds) (Mapping, bool) { return k.exact(gvk) })
 }

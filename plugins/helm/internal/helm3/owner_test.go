@@ -81,8 +81,8 @@ func TestObjectOfAnotherRelease(t *testing.T) {
 	}
 }
 
-// TestObjectOfDeployItem: the label of an item that has applied an object without a release counts more than the name of
-// the release, until the release takes the object over.
+// TestObjectOfDeployItem: the label of an item that has applied an object without a release counts more than the name
+// of the release, until the release takes the object over.
 // Rule (helm.md#releases): An object taken over by an item of another deployer is neither changed nor deleted.
 func TestObjectOfDeployItem(t *testing.T) {
 	t.Parallel()
