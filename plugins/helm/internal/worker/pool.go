@@ -20,7 +20,7 @@ const (
 	maxIdle     = 30 * time.Second
 	// startDelay is the wait of a request for a busy worker before a new one is started: about as long as a start takes,
 	// which also costs more CPU time than a small chart. So a few workers serve a target that answers fast, and a slow
-	// one gets more of them.
+	// one gets more of them, one after the other.
 	startDelay = 100 * time.Millisecond
 )
 
@@ -45,6 +45,8 @@ type Pool struct {
 	maxIdle, startDelay time.Duration
 
 	workers, rendering slots
+	// turn is taken by the request that waits for startDelay, and by its start.
+	turn slots
 	// returned receives a value for a new idle worker.
 	returned chan struct{}
 
@@ -67,7 +69,8 @@ func New(o Options) *Pool {
 	}
 	return &Pool{
 		log: o.Log, grace: o.Grace, maxIdle: maxIdle, startDelay: startDelay,
-		workers: make(slots, o.Workers), rendering: make(slots, o.Rendering), returned: make(chan struct{}, o.Workers),
+		workers: make(slots, o.Workers), rendering: make(slots, o.Rendering), turn: make(slots, 1),
+		returned: make(chan struct{}, o.Workers),
 	}
 }
 
@@ -114,8 +117,8 @@ func (p *Pool) Run(ctx context.Context, req *helm.Request, observer helm.Observe
 
 // worker returns an idle worker, or a new one. While more are busy than render, one of them may be done soon.
 func (p *Pool) worker(ctx context.Context) (*process, error) {
-	delay := time.NewTimer(p.startDelay)
-	defer delay.Stop()
+	turn := p.turn
+	var delay <-chan time.Time // nil until it is the turn of this request
 	for {
 		child := p.takeIdle()
 		switch {
@@ -129,7 +132,10 @@ func (p *Pool) worker(ctx context.Context) (*process, error) {
 		}
 		select {
 		case <-p.returned:
-		case <-delay.C:
+		case turn <- struct{}{}:
+			defer p.turn.giveBack()
+			turn, delay = nil, time.After(p.startDelay)
+		case <-delay:
 			return start(ctx)
 		case <-ctx.Done():
 			return nil, ctx.Err()

@@ -129,22 +129,31 @@ func TestReuse(t *testing.T) {
 	}
 }
 
-// TestStartDelay: rather than start another worker, a request waits for a moment for one that is at work.
+// TestStartDelay: rather than start another worker, a request waits for a moment for one that is at work, and as long as
+// another request waits or starts one.
 func TestStartDelay(t *testing.T) {
 	t.Parallel()
-	p := newPool(t, Options{Rendering: 1})
-	p.startDelay = patience
-	first := result(t, p, "pid", &observer{})
-	isRendered, ended := make(chan struct{}), make(chan error)
-	o := &observer{rendered: func(_ context.Context, objects []helm.Object) ([]helm.Object, error) {
-		close(isRendered)
-		return objects, nil
-	}}
-	go func() { _, err := p.Run(t.Context(), request("installs"), o); ended <- err }()
-	<-isRendered
-	isSame(t, first.Revision, result(t, p, "pid", &observer{}).Revision)
-	if err := <-ended; err != nil {
-		t.Error(err)
+	for name, setUp := range map[string]func(*Pool){
+		"for a moment":        func(p *Pool) { p.startDelay = patience },
+		"for another request": func(p *Pool) { p.startDelay = 0; p.turn <- struct{}{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPool(t, Options{Rendering: 1})
+			first := result(t, p, "pid", &observer{})
+			setUp(p)
+			isRendered, ended := make(chan struct{}), make(chan error)
+			o := &observer{rendered: func(_ context.Context, objects []helm.Object) ([]helm.Object, error) {
+				close(isRendered)
+				return objects, nil
+			}}
+			go func() { _, err := p.Run(t.Context(), request("installs"), o); ended <- err }()
+			<-isRendered
+			isSame(t, first.Revision, result(t, p, "pid", &observer{}).Revision)
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
