@@ -129,8 +129,8 @@ func TestReuse(t *testing.T) {
 	}
 }
 
-// TestStartDelay: rather than start another worker, a request waits for a moment for one that is at work, and as long as
-// another request waits or starts one.
+// TestStartDelay: rather than start another worker, a request waits for a moment for one that is at work, and as long
+// as another request waits or starts one.
 func TestStartDelay(t *testing.T) {
 	t.Parallel()
 	for name, setUp := range map[string]func(*Pool){
