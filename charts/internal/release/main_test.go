@@ -79,7 +79,9 @@ func TestRun(t *testing.T) { //nolint:paralleltest // it changes the directory
 	checkFiles(t, o.out)
 	checkArchive(t, filepath.Join(o.out, "pergola-v1.2.3-linux-arm64.tar.gz"))
 	about := made[1]["RELEASE.md"]
-	for _, want := range []string{"0123abc", digest.String(), "--version 1.2.3", "PLATFORMS=linux/amd64,linux/arm64", "\n- Hooks.\n"} {
+	for _, want := range []string{
+		"0123abc", digest.String(), "--version 1.2.3", "PLATFORMS=linux/amd64,linux/arm64", "\n- Hooks.\n",
+	} {
 		if !strings.Contains(about, want) {
 			t.Errorf("RELEASE.md: expected %q, but found\n%s", want, about)
 		}
@@ -171,7 +173,8 @@ func checkPushedChart(t *testing.T, release, from, digest string) {
 func TestChangesOf(t *testing.T) {
 	t.Parallel()
 	const changelog = "# Changelog\n\n## [1.10.0] - Unreleased\n\n- New.\n\n" +
-		"## [1.1.0] - 2026-11-30\n\n### Added\n\n- Hooks [of plugins].\n\n## [1.0.0] - 2026-10-01\n\n- First.\n\n[1.0.0]: https://example.org\n"
+		"## [1.1.0] - 2026-11-30\n\n### Added\n\n- Hooks [of plugins].\n\n" +
+		"## [1.0.0] - 2026-10-01\n\n- First.\n\n[1.0.0]: https://example.org\n"
 	for version, want := range map[string][2]string{
 		"v1.1.0":         {"### Added\n\n- Hooks [of plugins].", ""},
 		"v1.0.0":         {"- First.", ""},
