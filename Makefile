@@ -65,7 +65,7 @@ image: ## Assemble images for PLATFORMS into bin/image; PUSH=registry.example.or
 	@set -e; for platform in $$(echo $(PLATFORMS) | tr , ' '); do echo "Building programs for $$platform"; \
 		umask 022; export CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/}; \
 		go build $(BUILD_IMAGE) -o $(IMAGES)/programs/$$platform/ ./host/cmd/pergola ./plugins/container/helper; \
-		go build $(BUILD_IMAGE) -o $(IMAGES)/programs/$$platform/plugins/.all ./plugins/all; done
+		go build $(BUILD_IMAGE) -o $(IMAGES)/programs/$$platform/plugins/ $(PLUGINS:%=./plugins/%); done
 	@go run ./charts/internal/image --programs $(IMAGES)/programs --platforms $(PLATFORMS) --out $(IMAGES) --push '$(PUSH)' \
 		--version $(VERSION) --revision "$$(git rev-parse HEAD 2>/dev/null)" --created $(SOURCE_DATE_EPOCH)
 	@cd $(IMAGES) && for image in pergola container-helper; do tar --sort=name --format=ustar --mtime=@0 --owner=0 --group=0 --numeric-owner \

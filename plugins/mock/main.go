@@ -2,9 +2,28 @@
 // tests of everything around deployers, and for a look at the phases of a DeployItem.
 package main
 
-import "github.com/pergola-deploy/pergola/plugins/mock/plugin"
+import (
+	_ "embed"
+
+	"github.com/pergola-deploy/pergola/sdk"
+	mockv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/mock/v1alpha1"
+)
 
 // version is set by the linker.
 var version = "0.0.0-dev"
 
-func main() { plugin.Serve(version) }
+// schema is the JSON schema of the provider configuration.
+//
+//go:embed providerconfiguration.schema.json
+var schema []byte
+
+func main() {
+	sdk.Serve(&deployer{}, options()...)
+}
+
+func options() []sdk.Option {
+	return []sdk.Option{
+		sdk.Name("mock"), sdk.Version(version), sdk.Types(mockv1alpha1.Type),
+		sdk.ProviderConfigSchema(mockv1alpha1.Type, schema), sdk.ScheduleInConfig(),
+	}
+}

@@ -33,24 +33,6 @@ func CheckName(name string) error {
 // returns its path. The directory holds the old file or the new file at any time, also after a crash, and at most a
 // hidden file beside it; hosts ignore hidden files. The error names a remedy.
 func Install(program, dir, name string) (path string, err error) {
-	return put(dir, name, func(prefix string) (string, error) { return copyOf(program, dir, prefix) })
-}
-
-// Link is like Install for a program that Install has put into the directory: both names are then of one file, so that
-// processes share the memory of its code.
-func Link(program, dir, name string) (path string, err error) {
-	return put(dir, name, func(prefix string) (string, error) {
-		linked := filepath.Join(dir, prefix+"0")
-		_ = os.Remove(linked) // of an installation that was killed
-		if err := os.Link(program, linked); err != nil {
-			return "", fmt.Errorf("link the program: %w", err)
-		}
-		return linked, nil
-	})
-}
-
-// put puts a file, which add makes under a name with a prefix, into its place in a directory.
-func put(dir, name string, add func(prefix string) (string, error)) (path string, err error) {
 	if err := CheckName(name); err != nil {
 		return "", err
 	}
@@ -73,12 +55,12 @@ func put(dir, name string, add func(prefix string) (string, error)) (path string
 	if err := removeLeftovers(dir, prefix, time.Now().Add(-leftoverAge)); err != nil {
 		return "", err
 	}
-	added, err := add(prefix)
+	copied, err := copyOf(program, dir, prefix)
 	if err != nil {
 		return "", err
 	}
-	if err := os.Rename(added, path); err != nil {
-		return "", errors.Join(fmt.Errorf("put the copy into its place: %w", err), os.Remove(added))
+	if err := os.Rename(copied, path); err != nil {
+		return "", errors.Join(fmt.Errorf("put the copy into its place: %w", err), os.Remove(copied))
 	}
 	return path, nil
 }

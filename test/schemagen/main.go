@@ -36,7 +36,7 @@ var documents = map[string][]schema.Version{
 	"plugins/container/internal/config/providerconfiguration.schema.json": {
 		{APIVersion: containerv1alpha1.GroupVersion.String(), Kind: kind, Config: containerv1alpha1.ProviderConfiguration{}},
 	},
-	"plugins/mock/plugin/providerconfiguration.schema.json": {
+	"plugins/mock/providerconfiguration.schema.json": {
 		{APIVersion: mockv1alpha1.GroupVersion, Kind: mockv1alpha1.Kind, Config: mockv1alpha1.ProviderConfiguration{}},
 	},
 }

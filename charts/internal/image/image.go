@@ -29,8 +29,6 @@ type definition struct {
 	name, title, description string
 	// programs are the packages of its programs, by their paths in the image.
 	programs map[string]string
-	// links are symbolic links, by their paths in the image.
-	links map[string]string
 	// authorities reports whether it has the certificates of the authorities of browsers.
 	authorities bool
 	config      v1.Config
@@ -51,10 +49,10 @@ var definitions = []definition{
 		description: "Host controller that runs deployers as plugins, with the deployers mock, container, manifest and helm",
 		programs: map[string]string{
 			"usr/local/bin/pergola": "./host/cmd/pergola",
-			"plugins/.all":          "./plugins/all",
-		},
-		links: map[string]string{
-			"plugins/container": ".all", "plugins/helm": ".all", "plugins/manifest": ".all", "plugins/mock": ".all",
+			"plugins/container":     "./plugins/container",
+			"plugins/helm":          "./plugins/helm",
+			"plugins/manifest":      "./plugins/manifest",
+			"plugins/mock":          "./plugins/mock",
 		},
 		authorities: true,
 		config: v1.Config{
@@ -156,9 +154,6 @@ func contents(ctx context.Context, d definition, o options, platform *v1.Platfor
 		}
 		files[to] = &fstest.MapFile{Mode: 0o555, Data: program}
 		packages = append(packages, from)
-	}
-	for path, to := range d.links {
-		files[path] = &fstest.MapFile{Mode: fs.ModeSymlink | 0o777, Data: []byte(to)}
 	}
 	if d.authorities {
 		files["etc/ssl/certs/ca-certificates.crt"] = &fstest.MapFile{Mode: 0o444, Data: certificates()}

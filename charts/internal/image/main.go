@@ -28,7 +28,7 @@ type options struct {
 func main() {
 	o := options{}
 	flag.StringVar(&o.programs, "programs", "bin/image/programs",
-		"directory with the programs of each platform, as linux/amd64/pergola and linux/amd64/plugins/.all")
+		"directory with the programs of each platform, as linux/amd64/pergola and linux/amd64/plugins/helm")
 	flag.StringVar(&o.platforms, "platforms", "linux/amd64,linux/arm64", "platforms of the images")
 	flag.StringVar(&o.version, "version", "", "version: the tag of the images")
 	flag.StringVar(&o.revision, "revision", "", "commit of the programs")

@@ -39,7 +39,7 @@ func TestRun(t *testing.T) { //nolint:paralleltest // it changes the directory
 	}
 	for _, architecture := range []string{"amd64", "arm64"} {
 		for _, program := range []string{
-			"pergola", "helper", "plugins/.all",
+			"pergola", "helper", "plugins/container", "plugins/helm", "plugins/manifest", "plugins/mock",
 		} {
 			path := filepath.Join(o.programs, "linux", architecture, program)
 			content := []byte(program + " for " + architecture)
@@ -110,15 +110,15 @@ func checkHost(t *testing.T, index v1.ImageIndex, architecture string) {
 		"etc/passwd": "0444", "etc/group": "0444", "etc/ssl/certs/ca-certificates.crt": "0444", "tmp": "1777",
 		"licenses/LICENSE": "0444", "licenses/README": "0444",
 		"usr/local/bin/pergola": "0555",
-		"plugins":               "0555", "plugins/.all": "0555", "plugins/manifest": "to .all", "plugins/helm": "to .all",
-		"plugins/container": "to .all", "plugins/mock": "to .all",
+		"plugins":               "0555", "plugins/manifest": "0555", "plugins/helm": "0555", "plugins/container": "0555",
+		"plugins/mock": "0555",
 	}
 	for path, mode := range want {
 		if modes[path] != mode {
 			t.Errorf("%s: expected mode %s, but found %q", path, mode, modes[path])
 		}
 	}
-	if got, want := texts["plugins/.all"], "plugins/.all for "+architecture; got != want {
+	if got, want := texts["plugins/helm"], "plugins/helm for "+architecture; got != want {
 		t.Errorf("expected %q, but found %q", want, got)
 	}
 	if count := strings.Count(texts["etc/ssl/certs/ca-certificates.crt"], "BEGIN CERTIFICATE"); count < 100 {
@@ -165,9 +165,6 @@ func files(t *testing.T, image v1.Image) (modes, texts map[string]string) {
 			t.Errorf("%s: expected it to be of 1970 and to belong to root, but found %+v", header.Name, header)
 		}
 		modes[header.Name], texts[header.Name] = fmt.Sprintf("%04o", header.Mode), string(content)
-		if header.Linkname != "" {
-			modes[header.Name] = "to " + header.Linkname
-		}
 	}
 }
 

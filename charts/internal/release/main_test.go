@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log"
 	"maps"
 	"net/http/httptest"
@@ -46,8 +45,7 @@ func TestRun(t *testing.T) { //nolint:paralleltest // it changes the directory
 		"etc/passwd":                {Mode: 0o444},
 		"licenses/LICENSE":          {Mode: 0o444, Data: []byte("license")},
 		"licenses/a.b/c@v1/COPYING": {Mode: 0o444, Data: []byte("license of c")},
-		"plugins/.all":              {Mode: 0o555, Data: program},
-		"plugins/mock":              {Mode: fs.ModeSymlink | 0o777, Data: []byte(".all")},
+		"plugins/mock":              {Mode: 0o555, Data: program},
 		"usr/local/bin/pergola":     {Mode: 0o555, Data: program},
 	})
 	writeImage(t, o.images, "container-helper", fstest.MapFS{"helper": {Mode: 0o555, Data: program}})
@@ -137,7 +135,7 @@ func checkArchive(t *testing.T, path string) {
 	want := map[string]string{
 		dir: "0755", dir + "pergola": "0755",
 		dir + "kubectl-pergola": "to pergola", dir + "kubectl_complete-pergola": "0755",
-		dir + "plugins/": "0755", dir + "plugins/.all": "0755", dir + "plugins/mock": "to .all",
+		dir + "plugins/": "0755", dir + "plugins/mock": "0755",
 		dir + "licenses/": "0755", dir + "licenses/LICENSE": "0644",
 		dir + "licenses/a.b/": "0755", dir + "licenses/a.b/c@v1/": "0755", dir + "licenses/a.b/c@v1/COPYING": "0644",
 	}

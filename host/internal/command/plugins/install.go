@@ -4,11 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,10 +29,9 @@ be executed in place, such as image volumes.`,
   pergola plugins install --to /plugins helm=helm-deployer-v2`,
 		Args: cli.Arguments(math.MaxInt),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			i := installer{out: cmd.OutOrStdout(), dir: dir}
 			var errs []error
 			for _, arg := range args {
-				errs = append(errs, i.install(arg))
+				errs = append(errs, installPlugin(cmd.OutOrStdout(), dir, arg))
 			}
 			return errors.Join(errs...)
 		},
@@ -44,44 +40,15 @@ be executed in place, such as image volumes.`,
 	return cmd
 }
 
-// installer installs plugins into a directory.
-type installer struct {
-	out io.Writer
-	dir string
-	// installed are the files of the plugins that are installed, and their paths in dir. Several may be one file: the
-	// plugins of the image are.
-	installed []installed
-}
-
-type installed struct {
-	file fs.FileInfo
-	path string
-}
-
-// install installs the plugin of an argument and reports it.
-func (i *installer) install(arg string) error {
+// installPlugin copies the plugin of an argument and reports the copy.
+func installPlugin(out io.Writer, dir, arg string) error {
 	name, file, found := strings.Cut(arg, "=")
 	if !found || strings.Contains(name, "/") {
 		name, file = filepath.Base(arg), arg
 	}
-	path, err := i.put(file, name)
+	path, err := plugindir.Install(file, dir, name)
 	if err != nil {
-		return fmt.Errorf("install plugin %s into %s: %w", file, i.dir, err)
+		return fmt.Errorf("install plugin %s into %s: %w", file, dir, err)
 	}
-	return cli.PrintText(i.out, fmt.Sprintf("%s is installed as %s\n", file, path))
-}
-
-func (i *installer) put(file, name string) (path string, err error) {
-	info, err := os.Stat(file)
-	if err != nil {
-		return "", fmt.Errorf("find the program: %w", err)
-	}
-	same := func(other installed) bool { return os.SameFile(info, other.file) }
-	if n := slices.IndexFunc(i.installed, same); n >= 0 {
-		return plugindir.Link(i.installed[n].path, i.dir, name)
-	}
-	if path, err = plugindir.Install(file, i.dir, name); err == nil {
-		i.installed = append(i.installed, installed{info, path})
-	}
-	return path, err
+	return cli.PrintText(out, fmt.Sprintf("%s is installed as %s\n", file, path))
 }

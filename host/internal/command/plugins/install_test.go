@@ -25,22 +25,6 @@ func TestPluginsInstall(t *testing.T) {
 		}
 	}
 	install := "plugins install --to " + t.TempDir() + " "
-	all := commandtest.WriteFile(t, ".all", "all programs")
-	link := filepath.Join(t.TempDir(), "lilies")
-	if err := os.Symlink(all, link); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := pergola.Run(t, "plugins", "install", "--to", to, "roses="+all, link, "tulips="+program); err != nil {
-		t.Errorf("found %q, %v", out, err)
-	}
-	isOne := func(a, b string) bool {
-		one, errOne := os.Stat(filepath.Join(to, a))
-		other, errOther := os.Stat(filepath.Join(to, b))
-		return errOne == nil && errOther == nil && os.SameFile(one, other)
-	}
-	if !isOne("roses", "lilies") || isOne("roses", "tulips") {
-		t.Error("expected plugins of one file, and no others, to be one file again")
-	}
 	pergola.ExpectErrors(t, cli.ExitNo, []commandtest.ErrorCase{
 		{"a host would not see it", install + ".roses=" + program, []string{`a file that is not hidden`, `".roses"`}},
 		{"it has to be said what is copied", install + "roses=", []string{"no such file or directory"}},

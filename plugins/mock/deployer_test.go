@@ -1,4 +1,4 @@
-package plugin
+package main
 
 import (
 	"encoding/json"
@@ -17,7 +17,7 @@ import (
 
 func newPlugin(t *testing.T) *sdktest.Plugin {
 	t.Helper()
-	return sdktest.New(t, &deployer{}, options("1.0.0")...)
+	return sdktest.New(t, &deployer{}, options()...)
 }
 
 // call has an item with fields of the configuration as JSON, such as `"phase": "Failed"`.
