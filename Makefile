@@ -202,9 +202,7 @@ mutate: cluster-binaries $(TOOLS)/gremlins ## Change the code of the packages MU
 bench: build cluster-binaries ## Measure plugins' calls and starts, more replicas, many items, many objects
 	go test -run '^$$' -bench 'Call|Hooks|Start' -benchtime 500x ./host/internal/plugin
 	umask 022; go build -ldflags '$(LDFLAGS)' -o bin/bench/plugins/ ./test/plugins/counter
-	umask 022; go build -ldflags '$(LDFLAGS)' -o bin/bench/deployers/.all ./plugins/all # as in the image
-	for plugin in $(PLUGINS); do ln -sf .all bin/bench/deployers/$$plugin; done
-	KUBEBUILDER_ASSETS=$$($(CLUSTER) path) go run ./test/bench -plugins bin/bench/plugins -deployers bin/bench/deployers $(BENCH)
+	KUBEBUILDER_ASSETS=$$($(CLUSTER) path) go run ./test/bench -plugins bin/bench/plugins $(BENCH)
 
 .PHONY: soak
 soak: build test-plugins cluster-binaries ## Let hosts, plugins, API server and target fail at random for SOAK (10m), and see that nothing is lost and nothing grows

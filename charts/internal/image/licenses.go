@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"go/build"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -51,8 +50,12 @@ func addLicenses(ctx context.Context, files fstest.MapFS, platform *v1.Platform,
 	if err != nil {
 		return fmt.Errorf("list modules: %w", err)
 	}
+	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output() // a program without paths does not know it
+	if err != nil {
+		return fmt.Errorf("find Go: %w", err)
+	}
 	stdlib := "stdlib@" + strings.TrimPrefix(runtime.Version(), "go")
-	all := append(strings.Fields(string(modules)), stdlib, build.Default.GOROOT)
+	all := append(strings.Fields(string(modules)), stdlib, strings.TrimSpace(string(root)))
 	sources := map[string]string{}
 	for pair := range slices.Chunk(all, 2) {
 		sources[pair[0]] = pair[1]

@@ -171,10 +171,10 @@ func checkPushedChart(t *testing.T, release, from, digest string) {
 func TestChangesOf(t *testing.T) {
 	t.Parallel()
 	const changelog = "# Changelog\n\n## [1.10.0] - Unreleased\n\n- New.\n\n" +
-		"## [1.1.0] - 2026-11-30\n\n### Added\n\n- Hooks [of plugins].\n\n" +
+		"## [1.1.0] - 2026-11-30\n\n### Added\n\n- Hooks\n[of plugins].\n\n" +
 		"## [1.0.0] - 2026-10-01\n\n- First.\n\n[1.0.0]: https://example.org\n"
 	for version, want := range map[string][2]string{
-		"v1.1.0":         {"### Added\n\n- Hooks [of plugins].", ""},
+		"v1.1.0":         {"### Added\n\n- Hooks\n[of plugins].", ""},
 		"v1.0.0":         {"- First.", ""},
 		"v1.10.0":        {"", "expected the date of [1.10.0], but found \"Unreleased\""},
 		"v1":             {"", "expected a section ## [1] - DATE"},

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"fmt"
 	"os"
+	"regexp"
 	"runtime"
 	"strings"
 	"text/template"
@@ -13,6 +14,9 @@ import (
 
 //go:embed RELEASE.md.tmpl
 var pageText string
+
+// linkDefinition is the line with the address of a link.
+var linkDefinition = regexp.MustCompile(`(?m)^\[[^]]+\]: .*$`)
 
 var page = template.Must(template.New("RELEASE.md").Parse(pageText))
 
@@ -55,6 +59,5 @@ func changesOf(changelog, version string) (string, error) {
 		return "", fmt.Errorf("expected the date of [%s], but found %q", number, date)
 	}
 	changes, _, _ := strings.Cut(rest, "\n## [")
-	changes, _, _ = strings.Cut(changes, "\n[")
-	return strings.TrimSpace(changes), nil
+	return strings.TrimSpace(linkDefinition.ReplaceAllString(changes, "")), nil
 }

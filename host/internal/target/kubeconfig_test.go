@@ -78,8 +78,12 @@ func TestPolicy(t *testing.T) {
 		"no server": {reason: "client-go would go to localhost.",
 			raw: replaced("server: https://example.org", "server: ''"), want: fails(`clusters["c"].server: is missing`)},
 		"server without a scheme": {reason: "client-go would use HTTP, without the credentials.",
-			raw:  replaced("server: https://example.org", "server: example.org:6443"),
+			raw: strings.Replace(replaced("server: https://example.org", "server: example.org:6443"),
+				"certificate-authority-data: Y2E=", "tls-server-name: name", 1),
 			want: fails(`clusters["c"].server: is no address with https://; put that before it`)},
+		"server without a scheme and with certificates": {reason: "client-go uses HTTPS.",
+			raw:  replaced("server: https://example.org", "server: example.org:6443"),
+			want: outcome{content: strings.Replace(passes.content, "https://example.org", "example.org:6443", 1)}},
 		"insecure with certificates": {reason: "client-go refuses that, and names no field.",
 			raw: replaced("server:", "insecure-skip-tls-verify: true\n    server:"), want: fails(
 				`clusters["c"].insecure-skip-tls-verify: is set beside certificate-authority-data; remove one of them`)},

@@ -148,7 +148,11 @@ func (p *Plan) problems() []error {
 
 // Down returns an error about the groups that are down; nil for none.
 func (p *Plan) Down() error {
-	return target.Collect(slices.Collect(maps.Values(p.down)))
+	errs := make([]error, 0, len(p.down))
+	for _, group := range slices.Sorted(maps.Keys(p.down)) {
+		errs = append(errs, p.down[group])
+	}
+	return target.Collect(errs)
 }
 
 // Items returns all objects for Run, in the order of the stages. Those with the policy ignore and those of unknown

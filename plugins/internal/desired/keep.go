@@ -1,9 +1,6 @@
 package desired
 
 import (
-	"slices"
-	"strings"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -19,33 +16,24 @@ import (
 // that this deploy item has not written yet, even where the controller writes them again.
 var keepers = map[schema.GroupKind]func(out, live *unstructured.Unstructured){
 	{Group: "batch", Kind: "Job"}:       keepPodSelector,
-	{Group: "apps", Kind: "Deployment"}: keepAnnotationsOf("deployment.kubernetes.io"),
-	{Kind: "PersistentVolumeClaim"}: keepAnnotationsOf(
-		"pv.kubernetes.io", "volume.kubernetes.io", "volume.beta.kubernetes.io",
+	{Group: "apps", Kind: "Deployment"}: keepFields(annotation("deployment.kubernetes.io/revision")),
+	{Kind: "PersistentVolumeClaim"}: keepFields(
+		annotation("pv.kubernetes.io/bind-completed"), annotation("pv.kubernetes.io/bound-by-controller"),
+		annotation("volume.kubernetes.io/selected-node"), annotation("volume.kubernetes.io/storage-provisioner"),
+		annotation("volume.beta.kubernetes.io/storage-provisioner"),
 	),
-	{Kind: "Service"}:          keepClusterIP,
-	{Kind: "Secret"}:           keepToken,
-	{Kind: "ServiceAccount"}:   keepFields([]string{"secrets"}),
-	{Kind: "PersistentVolume"}: keepPersistentVolume,
+	{Kind: "Service"}:        keepClusterIP,
+	{Kind: "Secret"}:         keepToken,
+	{Kind: "ServiceAccount"}: keepFields([]string{"secrets"}),
+	{Kind: "PersistentVolume"}: keepFields(
+		[]string{"spec", "claimRef"},
+		annotation("pv.kubernetes.io/bound-by-controller"), annotation("pv.kubernetes.io/provisioned-by"),
+	),
 	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}: keepAggregatedRules,
 }
 
-// keepPersistentVolume keeps what ties a volume to its claim and to its driver.
-func keepPersistentVolume(out, live *unstructured.Unstructured) {
-	carryOver(out, live, "spec", "claimRef")
-	keepAnnotationsOf("pv.kubernetes.io", "volume.kubernetes.io")(out, live)
-}
-
-// keepAnnotationsOf keeps the annotations of domains, which are those of controllers of Kubernetes.
-func keepAnnotationsOf(domains ...string) func(out, live *unstructured.Unstructured) {
-	return func(out, live *unstructured.Unstructured) {
-		for key := range live.GetAnnotations() {
-			if domain, _, _ := strings.Cut(key, "/"); slices.Contains(domains, domain) {
-				carryOver(out, live, "metadata", "annotations", key)
-			}
-		}
-	}
-}
+// annotation returns the path of an annotation.
+func annotation(key string) []string { return []string{"metadata", "annotations", key} }
 
 func keepFields(paths ...[]string) func(out, live *unstructured.Unstructured) {
 	return func(out, live *unstructured.Unstructured) {
@@ -82,7 +70,7 @@ func keepToken(out, live *unstructured.Unstructured) {
 		return
 	}
 	carryOver(out, live, "data")
-	carryOver(out, live, "metadata", "annotations", "kubernetes.io/service-account.uid")
+	carryOver(out, live, annotation("kubernetes.io/service-account.uid")...)
 }
 
 // keepAggregatedRules keeps the rules filled in by a controller. In any other role no rules are no permissions.

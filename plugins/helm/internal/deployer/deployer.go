@@ -323,6 +323,7 @@ func checkMode(ctx context.Context, j *helmjob.Job, c *config.Config) error {
 				"delete the deploy item and create it anew", j.Record.ReleaseName())
 		}
 		j.Record.ForgetRelease()
+		j.Owner.ByRelease = false
 	}
 	if c.HelmDeployment && recorded == helmjob.Objects && len(j.Record.Stored.ManagedResources) > 0 {
 		return sdk.ConfigurationError(reasonModeChanged, "spec.config: helmDeployment: expected false, "+

@@ -12,6 +12,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helmjob"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/observe"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
@@ -85,7 +86,7 @@ func (d *Deployment) diffNext(ctx context.Context, former *Release) ([]sdk.Chang
 		return nil, err
 	}
 	if decision.Action == release.Upgrade && former == nil {
-		if changes, err = d.withRepairs(ctx, after, changes, decision.Adopted); err != nil {
+		if changes, err = d.withRepairs(ctx, before, after, changes, decision.Adopted); err != nil {
 			return nil, err
 		}
 	}
@@ -132,7 +133,7 @@ func (d *Deployment) next(ctx context.Context, former *Release, decision release
 // withRepairs adds to the changes of an upgrade what it repairs in the objects with unchanged manifests: Helm merges
 // all manifests with the objects as they are, and creates the missing ones. adopted: the release was Landscaper's.
 func (d *Deployment) withRepairs(
-	ctx context.Context, after []helm.Object, changes []sdk.Change, adopted bool,
+	ctx context.Context, before, after []helm.Object, changes []sdk.Change, adopted bool,
 ) ([]sdk.Change, error) {
 	plan, err := d.plan(ctx, after)
 	if err != nil {
@@ -140,7 +141,10 @@ func (d *Deployment) withRepairs(
 	}
 	asWritten := map[object.Key]managedresource.ManagedResourceStatus{}
 	for _, i := range plan.Items() {
-		entry := i.Entry()
+		entry, known := d.Status.Inventory.Get(i.Key)
+		if !known {
+			entry = i.Entry()
+		}
 		entry.Applied = i.HashOfManifest()
 		asWritten[i.Key] = entry
 	}
@@ -152,11 +156,19 @@ func (d *Deployment) withRepairs(
 	if err != nil {
 		return nil, job.During(stepRelease, err)
 	}
+	was, err := d.byKey(ctx, before)
+	if err != nil {
+		return nil, job.During(stepRelease, err)
+	}
+	missing := slices.DeleteFunc(result.Missing, func(i *desired.Object) bool {
+		_, is := was[i.Key]
+		return !is
+	})
 	changed := map[string]bool{}
 	for _, c := range changes {
 		changed[c.Object] = true
 	}
-	for _, c := range repairs(&observed{applied: result.Applied, missing: result.Missing, drift: result.Drift}) {
+	for _, c := range repairs(&observed{applied: result.Applied, missing: missing, drift: result.Drift}) {
 		if !changed[c.Object] {
 			changes = append(changes, c)
 		}
