@@ -113,6 +113,9 @@ type Former struct {
 	Goes []object.Key
 }
 
+// AdviceOnOwner is the advice about an object in the way of an operation. Another takeOwnership is about the release.
+const AdviceOnOwner = "delete it, or set takeOwnership in helmDeploymentConfig.install and .upgrade to take it over"
+
 // Owner is the owner named by a live object; the zero Owner for none.
 type Owner struct {
 	// Item is the label of a deploy item that has applied the object without a release. It counts more than the

@@ -194,7 +194,7 @@ func (c *comparison) standing(key object.Key, was, is bool) (action sdk.Action, 
 	case was:
 		return sdk.ActionKeep, why
 	default:
-		return sdk.ActionFail, why + "; delete it, or set takeOwnership to take it over"
+		return sdk.ActionFail, why + "; " + helm.AdviceOnOwner
 	}
 }
 

@@ -45,7 +45,7 @@ func (j *Journal) Explain(err error) error {
 // advice names the template of the object in an error, and the options of the item against the error, if any.
 func (j *Journal) advice(kind helm.Kind, err error) string {
 	if kind == helm.OwnedByOthers {
-		return "; delete it, or set takeOwnership to take it over"
+		return "; " + helm.AdviceOnOwner
 	}
 	status := &apierrors.StatusError{}
 	if !errors.As(err, &status) || status.ErrStatus.Details == nil {
