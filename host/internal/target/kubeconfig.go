@@ -63,7 +63,7 @@ func rebuild(kubeconfig map[string]any) (string, []problem) {
 	if cluster == nil {
 		problems = append(problems, invalid(field+".cluster", "is missing"))
 	} else {
-		problems = append(problems, checkCluster("clusters["+quote(current.Cluster)+"]", cluster, user)...)
+		problems = append(problems, checkCluster("clusters["+quote(current.Cluster)+"]", cluster)...)
 	}
 	if user == nil {
 		problems = append(problems, invalid(field+".user", "is missing"))
@@ -90,15 +90,11 @@ func rebuild(kubeconfig map[string]any) (string, []problem) {
 }
 
 // checkCluster finds faults of a cluster that clients meet later, and do not name.
-func checkCluster(
-	field string, cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo,
-) (problems []problem) {
-	hasTLS := cluster.InsecureSkipTLSVerify || len(cluster.CertificateAuthorityData) > 0 ||
-		user != nil && len(user.ClientCertificateData) > 0
+func checkCluster(field string, cluster *clientcmdapi.Cluster) (problems []problem) {
 	switch {
 	case cluster.Server == "": // client-go would go to localhost
 		problems = append(problems, invalid(field+".server", "is missing"))
-	case !strings.Contains(cluster.Server, "://") && !hasTLS: // client-go would use HTTP
+	case !strings.Contains(cluster.Server, "://"): // client-go would use HTTP, also beside certificates
 		problems = append(problems, invalid(field+".server", "is no address with https://; put that before it"))
 	}
 	if cluster.InsecureSkipTLSVerify && len(cluster.CertificateAuthorityData) > 0 {
