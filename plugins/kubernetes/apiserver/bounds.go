@@ -118,7 +118,8 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	if b.left > 0 {
 		b.left -= int64(n)
 	}
-	if err != nil && !errors.Is(err, io.EOF) {
+	if err != nil {
+		// Also for io.EOF: a server may end its answer properly, but too early, once it sees that the client gives up.
 		err = causeOf(b.ctx, err)
 		b.note(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -23,9 +24,12 @@ import (
 )
 
 // clientOf returns a client for the ConfigMaps of a server. An answer must begin within wait.
-func clientOf(t *testing.T, server string, wait time.Duration) corev1client.ConfigMapInterface {
+func clientOf(
+	t *testing.T, server string, wait time.Duration, wrap ...func(http.RoundTripper) http.RoundTripper,
+) corev1client.ConfigMapInterface {
 	t.Helper()
-	config, err := Config(kubeconfigFor(server, ""), Options{Timeouts: Timeouts{Connect: time.Minute, Answer: wait}})
+	timeouts := Timeouts{Connect: time.Minute, Answer: wait}
+	config, err := Config(kubeconfigFor(server, ""), Options{Timeouts: timeouts, Wrap: wrap})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,6 +256,36 @@ func TestSlowBody(t *testing.T) {
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	})
+	checkSlowBody(t, client)
+}
+
+// TestSlowBodyWithEnd: the answer stays without its end where the server ends it properly when the client gives up.
+func TestSlowBodyWithEnd(t *testing.T) {
+	t.Parallel()
+	begun := func(http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(req *http.Request) (*http.Response, error) {
+			body, end := io.Pipe()
+			go func() {
+				fmt.Fprint(end, `{"apiVersion":`)
+				<-req.Context().Done()
+				_ = end.Close() // which never fails
+			}()
+			header := http.Header{"Content-Type": {"application/json"}}
+			return &http.Response{StatusCode: http.StatusOK, Header: header, Body: body, Request: req}, nil
+		})
+	}
+	checkSlowBody(t, clientOf(t, "https://example.org", 100*time.Millisecond, begun))
+}
+
+// roundTripper is a function as an http.RoundTripper.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// checkSlowBody checks that a request ends as unanswered, and the next one of its call at once.
+func checkSlowBody(t *testing.T, client corev1client.ConfigMapInterface) {
+	t.Helper()
 	call := WithBreaker(t.Context())
 	err := get(call, client, "a")
 	if !errors.As(err, new(LateError)) || !IsSilent(err) {
