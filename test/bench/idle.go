@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/procfs"
 
@@ -17,6 +18,9 @@ import (
 
 // idleSize is the size of the configuration of an idle item, give or take a little.
 const idleSize = 10_000
+
+// untilStandby is how long a host may take to end a plugin without deploy items.
+const untilStandby = 70 * time.Second
 
 // measureIdle says how much memory a host and its plugins need that have nothing to do.
 func (b *bench) measureIdle(ctx context.Context) (err error) {
@@ -39,7 +43,7 @@ func (b *bench) measureIdle(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(f.waitReady(ctx), pause(ctx, settle)); err != nil {
+	if err := errors.Join(f.waitReady(ctx), pause(ctx, untilStandby)); err != nil {
 		return err
 	}
 	return sayMemory(host)

@@ -40,7 +40,8 @@ func (b *bench) measureReleases(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := f.waitQuiet(ctx, mark); err != nil { // it looks at the items, which have no job yet
+	// It looks at the items, which have no job yet.
+	if err := errors.Join(f.waitQuiet(ctx, mark), pause(ctx, untilStandby)); err != nil {
 		return err
 	}
 	for _, step := range []string{"installed", "unchanged", "unchanged"} {

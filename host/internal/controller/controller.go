@@ -44,7 +44,6 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/host/internal/watched"
-	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
@@ -139,45 +138,6 @@ func (c *Controller) arrived(item *v1alpha1.DeployItem) {
 	case c.plugins.For(item.Spec.Type) != nil:
 		c.contents.Put(itemstate.Content{Item: item})
 	}
-}
-
-// Changed implements plugin.Listener.
-func (c *Controller) Changed() {
-	select {
-	case c.changes <- struct{}{}:
-	default: // there is a signal already
-	}
-}
-
-// WakeUp implements plugin.Listener.
-func (c *Controller) WakeUp(p *plugin.Plugin, namespace, name string) {
-	c.router.WakeUp(p.Name(), namespace, name)
-}
-
-// WatchedItems implements plugin.Listener.
-func (c *Controller) WatchedItems(ctx context.Context, p *plugin.Plugin) ([]sdk.WatchedItem, error) {
-	return c.watched.List(ctx, p.Name())
-}
-
-// CallFor implements plugin.Listener.
-func (c *Controller) CallFor(
-	ctx context.Context, p *plugin.Plugin, item types.NamespacedName,
-) (plugin.Call, error) {
-	return c.watched.CallFor(ctx, p.Name(), item)
-}
-
-// HTTPHooksChanged retries the jobs with an error after a change of the HTTP hooks of their types. It does not block.
-func (c *Controller) HTTPHooksChanged(types []v1alpha1.DeployItemType) {
-	c.router.HTTPHooksChanged(types)
-}
-
-// Freed implements lock.Listener.
-func (c *Controller) Freed(key lock.Key) { c.router.Freed(key) }
-
-// Lost implements lock.Listener.
-func (c *Controller) Lost(key lock.Key) {
-	c.options.Observed.Report(telemetry.Job{Plugin: key.Plugin, Item: key.Item, UID: key.UID}, telemetry.Left{})
-	c.router.Lost(key)
 }
 
 // Workers returns for each plugin how many calls are running, how many may run, and how many items are queued for one.

@@ -66,7 +66,7 @@ func (s PluginSet) Hooking(itemType v1alpha1.DeployItemType) (hooking []pluginho
 func (s PluginSet) Running() map[string]bool {
 	running := map[string]bool{}
 	for _, status := range s.Status() {
-		if status.State == plugin.Running && status.Info != nil {
+		if status.TakesCalls() && status.Info != nil {
 			running[status.Info.Name] = true
 		}
 	}

@@ -107,6 +107,15 @@ func (s *Source) All(f func(*v1alpha1.DeployItem)) {
 	}
 }
 
+// Has reports whether the cache has an item of one of these types.
+func (s *Source) Has(types []v1alpha1.DeployItemType) bool {
+	index := s.index.Load()
+	return index != nil && slices.ContainsFunc(index.List(), func(obj any) bool {
+		item, ok := obj.(*v1alpha1.DeployItem)
+		return ok && slices.Contains(types, item.Spec.Type)
+	})
+}
+
 // Each calls f with each item of a namespace in the cache. f must not change it. The error is that of the cache.
 func (s *Source) Each(namespace string, f func(*v1alpha1.DeployItem)) error {
 	return s.eachBy(cache.NamespaceIndex, namespace, f)

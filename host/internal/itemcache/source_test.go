@@ -126,6 +126,19 @@ func TestSourceLists(t *testing.T) {
 	}
 }
 
+// TestHas: the types of the items in the cache are known, and none before there is a cache.
+func TestHas(t *testing.T) {
+	source := sourceOf(t, http.StatusOK, "", &url.Values{})
+	before := source.Has([]v1alpha1.DeployItemType{"a"})
+	item := &v1alpha1.DeployItem{Spec: v1alpha1.DeployItemSpec{Type: "a"}}
+	if err := source.NewInformer(nil, item, 0, nil).GetIndexer().Add(item); err != nil {
+		t.Fatal(err)
+	}
+	if before || !source.Has([]v1alpha1.DeployItemType{"b", "a"}) || source.Has([]v1alpha1.DeployItemType{"b"}) {
+		t.Error("expected the type a and no other")
+	}
+}
+
 // TestEventsAreDecoded: each event is passed on, and those of items that can be decoded are seen.
 func TestEventsAreDecoded(t *testing.T) {
 	const item = `{"metadata":{"name":"item","resourceVersion":"8"},"status":{"observedGeneration":1}}`

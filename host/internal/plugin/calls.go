@@ -4,19 +4,8 @@ import (
 	"context"
 	"slices"
 
-	"github.com/pergola-deploy/pergola/host/internal/plugin/session"
 	"github.com/pergola-deploy/pergola/sdk"
 )
-
-// current returns the session of the running process. The error is ErrNotRunning.
-func (p *Plugin) current() (*session.Session, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.run == nil {
-		return nil, ErrNotRunning
-	}
-	return p.run.session, nil
-}
 
 // Call makes one operation and blocks until its result. At the end of ctx it asks the plugin to stop, and cancels the
 // call after Options.StopGrace; at the deadline of the call it cancels at once.
@@ -24,7 +13,7 @@ func (p *Plugin) current() (*session.Session, error) {
 // The error is ErrNotRunning, ErrCrashed, ErrProtocol, the cause of ctx, context.DeadlineExceeded, or, without a call,
 // an Error about the access to the host cluster; possibly wrapped. A failure of the deployer is an Outcome.
 func (p *Plugin) Call(ctx context.Context, op Operation, c Call, observer Observer) (*Outcome, error) {
-	s, err := p.current()
+	s, err := p.current(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +23,7 @@ func (p *Plugin) Call(ctx context.Context, op Operation, c Call, observer Observ
 // Render returns the desired objects without applying them. It blocks until the answer, the end of ctx, or the deadline
 // of the call. The error is as with Call.
 func (p *Plugin) Render(ctx context.Context, c Call) (*Rendered, error) {
-	s, err := p.current()
+	s, err := p.current(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +33,7 @@ func (p *Plugin) Render(ctx context.Context, c Call) (*Rendered, error) {
 // Diff returns a preview of a job. It needs Capabilities.Diff. It blocks until the answer, the end of ctx, or the
 // deadline of the call. The error is as with Call.
 func (p *Plugin) Diff(ctx context.Context, c Call) (*Diff, error) {
-	s, err := p.current()
+	s, err := p.current(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +44,7 @@ func (p *Plugin) Diff(ctx context.Context, c Call) (*Diff, error) {
 // Capabilities.Validate. It blocks until the answer, the end of ctx, or the deadline of the call. The error is as with
 // Call.
 func (p *Plugin) Validate(ctx context.Context, c Call) (*Validation, error) {
-	s, err := p.current()
+	s, err := p.current(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +56,7 @@ func (p *Plugin) Validate(ctx context.Context, c Call) (*Validation, error) {
 // The error is an Error of the plugin or about the access to the host cluster, ErrNotRunning, ErrCrashed, ErrProtocol,
 // or that of ctx, possibly wrapped.
 func (p *Plugin) Holdings(ctx context.Context) ([]sdk.Holding, error) {
-	s, err := p.current()
+	s, err := p.current(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +65,7 @@ func (p *Plugin) Holdings(ctx context.Context) ([]sdk.Holding, error) {
 
 // Collect has the plugin remove unused holdings. Capability and errors are as with Holdings.
 func (p *Plugin) Collect(ctx context.Context, holdings []sdk.Holding) error {
-	s, err := p.current()
+	s, err := p.current(ctx)
 	if err != nil {
 		return err
 	}
@@ -84,9 +73,9 @@ func (p *Plugin) Collect(ctx context.Context, holdings []sdk.Holding) error {
 }
 
 // Metrics returns the plugin's own metrics, unchecked, in the text format of Prometheus. It needs Capabilities.Metrics.
-// The error is ErrNotRunning or any other.
+// The error is ErrNotRunning, also in Standby, or any other.
 func (p *Plugin) Metrics(ctx context.Context) ([]byte, error) {
-	s, err := p.current()
+	s, err := p.running()
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +89,7 @@ func (p *Plugin) RunHooks(ctx context.Context, call HookCall) ([]HookOutcome, er
 	if info := p.Info(); info.Name != "" && !slices.Contains(info.Capabilities.HookTypes, string(call.Type)) {
 		return nil, nil
 	}
-	s, err := p.current()
+	s, err := p.current(ctx)
 	if err != nil {
 		return nil, err
 	}

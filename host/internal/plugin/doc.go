@@ -12,6 +12,10 @@
 // ever longer, and starts it again; it never gives up. After a minute of life the waiting starts over. Type lifecycle
 // has the states, without effects.
 //
+// A plugin without deploy items has no process, because most hosts have more plugins than their users need: once in a
+// minute the host looks whether there are items for it, or a call under way, and the next call starts it again. The
+// first start is needed all the same: it tells the types of the plugin.
+//
 // The file of the first start is hashed, held open and executed by its descriptor: neither a restart nor a race picks
 // up another one in its place.
 //

@@ -63,7 +63,9 @@ func addPlugin(t testing.TB, program, path string) {
 
 // listener counts changes and records wake-ups.
 type listener struct {
-	changes atomic.Int32
+	changes  atomic.Int32
+	unneeded atomic.Bool
+	asked    atomic.Int32 // for need
 
 	mu    sync.Mutex
 	woken []string
@@ -77,6 +79,11 @@ func (l *listener) WakeUp(p *Plugin, namespace, name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.woken = append(l.woken, p.Name()+" "+namespace+"/"+name)
+}
+
+func (l *listener) Needs(*Plugin) bool {
+	l.asked.Add(1)
+	return !l.unneeded.Load()
 }
 
 func (*listener) WatchedItems(context.Context, *Plugin) ([]sdk.WatchedItem, error) {

@@ -11,6 +11,8 @@ const (
 	Starting State = "Starting"
 	// Running: it takes calls.
 	Running State = "Running"
+	// Standby: it takes calls, but has no process, because no deploy item needs it. The next call starts one.
+	Standby State = "Standby"
 	// Backoff: its start failed or its process ended; the next start follows after a pause.
 	Backoff State = "Backoff"
 	// CrashLoop: like Backoff, after several failures in a row.
@@ -92,6 +94,9 @@ func (l *lifecycle) end(reason Reason, now time.Time, random float64) (pause tim
 	}
 	return pause
 }
+
+// standBy notes that the host has ended the process for lack of need. The next start is no restart.
+func (l *lifecycle) standBy() { l.state, l.ended, l.failures = Standby, "", 0 }
 
 // refuse notes that the plugin is not started again.
 func (l *lifecycle) refuse() { l.state, l.settled = Refused, true }

@@ -56,6 +56,12 @@ func programs() map[string]func() {
 			}
 			serveRaw(claim())
 		},
+		"once": func() { // no start but the first one succeeds
+			if count() > 1 {
+				os.Exit(3)
+			}
+			serveRaw(claim())
+		},
 		"flood": func() {
 			go func() {
 				for block := make([]byte, 32<<10); ; {

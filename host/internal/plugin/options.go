@@ -72,6 +72,8 @@ type Listener interface {
 	Changed()
 	// WakeUp: a plugin reports that a deploy item may have moved on.
 	WakeUp(p *Plugin, namespace, name string)
+	// Needs reports whether there are deploy items for the plugin. Without them it stands by, see Standby.
+	Needs(p *Plugin) bool
 	// WatchedItems and CallFor: see session.Watch.
 	WatchedItems(ctx context.Context, p *Plugin) ([]sdk.WatchedItem, error)
 	CallFor(ctx context.Context, p *Plugin, item types.NamespacedName) (Call, error)

@@ -33,6 +33,7 @@ type facts struct {
 	info         *Info         // of the last run
 	build        string        // see Build
 	run          *run          // nil unless Running
+	standby      *standby      // nil unless Standby, or in the start after it
 	droppedLines uint64        // of the logs of ended processes
 	startTook    time.Duration // of the last start
 }
@@ -60,9 +61,12 @@ type Status struct {
 	DroppedLines uint64
 }
 
+// TakesCalls reports whether the plugin takes calls, if only after a start.
+func (s Status) TakesCalls() bool { return s.State == Running || s.State == Standby }
+
 // Ready reports whether the plugin is healthy and takes calls, or has taken calls and is about to start again.
 func (s Status) Ready() bool {
-	return s.State == Running && s.Problem == nil || s.Info != nil && (s.State == Backoff || s.State == Starting)
+	return s.TakesCalls() && s.Problem == nil || s.Info != nil && (s.State == Backoff || s.State == Starting)
 }
 
 // Restarted counts the starts after the first one.
@@ -144,6 +148,7 @@ func (p *Plugin) detail() Detail {
 func (p *Plugin) update(change func()) {
 	p.mu.Lock()
 	change()
+	p.endStandby()
 	p.mu.Unlock()
 	p.settings.changed()
 }

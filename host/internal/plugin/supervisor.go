@@ -42,6 +42,8 @@ func (p *Plugin) supervise(ctx context.Context) {
 		case life.Err() != nil:
 		case errors.Is(err, launch.ErrRefused):
 			p.refuse(err)
+		case errors.Is(err, errUnneeded):
+			p.awaitCall(life)
 		default:
 			p.pause(life, err)
 		}
@@ -121,7 +123,7 @@ func (p *Plugin) take(ctx context.Context) error {
 	return nil
 }
 
-// serve lets a process take calls until it ends or ctx does, and returns the reason.
+// serve lets a process take calls until it ends or ctx does, or nothing needs it, and returns the reason.
 func (p *Plugin) serve(ctx context.Context, r *run) error {
 	info, process := r.info, r.process
 	p.log.Info(p.verb("plugin is running", "plugin is attached"), "name", info.Name, "version", info.Version,
@@ -131,16 +133,21 @@ func (p *Plugin) serve(ctx context.Context, r *run) error {
 		p.lifecycle.run(p.settings.Clock.Now())
 		p.problem, p.info, p.run = nil, info, r
 	})
+	unneeded := make(chan struct{})
 	attended, stopAttending := context.WithCancel(ctx)
 	var attendance sync.WaitGroup
-	attendance.Go(func() { p.attend(attended, r) })
+	attendance.Go(func() { p.attend(attended, r, func() { close(unneeded) }) })
+	var stopped error
 	select {
 	case <-ctx.Done():
+		stopped = ctx.Err()
+	case <-unneeded:
+		stopped = errUnneeded
 	case <-process.Ended:
 	}
 	stopAttending()
 	attendance.Wait()
-	if ctx.Err() != nil {
+	if stopped != nil {
 		r.session.MarkStopped()
 	}
 	process.Stop()
@@ -148,8 +155,8 @@ func (p *Plugin) serve(ctx context.Context, r *run) error {
 		p.run = nil
 		p.droppedLines += process.Output.Dropped()
 	})
-	if ctx.Err() != nil {
-		return ctx.Err()
+	if stopped != nil {
+		return stopped
 	}
 	r.logLastWords(p.log)
 	return r.session.EndError()
@@ -163,13 +170,14 @@ func (p *Plugin) verb(started, attached string) string {
 	return started
 }
 
-// attend watches a process which takes calls, until ctx ends.
-func (p *Plugin) attend(ctx context.Context, r *run) {
+// attend watches a process which takes calls, until ctx ends. It calls unneeded once at most; see checkNeed.
+func (p *Plugin) attend(ctx context.Context, r *run, unneeded func()) {
 	var all sync.WaitGroup
 	all.Go(func() { p.watch(ctx, r) })
 	if !r.process.Attached() {
 		all.Go(func() { p.checkHealth(ctx, r) })
 		all.Go(func() { p.checkMemory(ctx, r, r.process.Memory) })
+		all.Go(func() { p.checkNeed(ctx, r, unneeded) })
 	}
 	all.Wait()
 }
@@ -190,6 +198,7 @@ func (p *Plugin) pause(ctx context.Context, err error) {
 		p.lifecycle.miss()
 	}
 	p.problem = err
+	p.endStandby()
 	state, timer := p.lifecycle.state, clock.NewTimer(wait)
 	p.mu.Unlock()
 	defer timer.Stop()

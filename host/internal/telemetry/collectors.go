@@ -48,7 +48,7 @@ func NewPluginCollector(status func() []plugin.Status) prometheus.Collector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("pergola_plugin_"+name, help, append([]string{"file"}, labels...), nil)
 	}
-	up := desc("up", "Whether the plugin takes calls (1) or not (0).")
+	up := desc("up", "Whether the plugin takes calls, if only after a start (1), or not (0).")
 	ready := desc("ready", "Whether the plugin takes calls, or will again in a moment (1), "+
 		"or has failed several times in a row, never run or is refused (0).")
 	restarts := desc("restarts_total",
@@ -65,7 +65,7 @@ func NewPluginCollector(status func() []plugin.Status) prometheus.Collector {
 	return collector(func(metrics chan<- prometheus.Metric) {
 		for _, s := range status() {
 			file := label(s.File)
-			gauge(metrics, up, truth(s.State == plugin.Running), file)
+			gauge(metrics, up, truth(s.TakesCalls()), file)
 			gauge(metrics, ready, truth(s.Ready()), file)
 			gauge(metrics, calls, float64(s.Calls), file)
 			counter := func(desc *prometheus.Desc, value float64, labels ...string) {

@@ -89,6 +89,9 @@ func (p *Plugins) WakeUp(*plugin.Plugin, string, string) {
 	notify(p.Woken)
 }
 
+// Needs implements plugin.Listener: a command may call any of its plugins.
+func (p *Plugins) Needs(*plugin.Plugin) bool { return true }
+
 // WatchedItems implements plugin.Listener: a plugin watches by what it knows from its calls.
 func (p *Plugins) WatchedItems(context.Context, *plugin.Plugin) ([]sdk.WatchedItem, error) {
 	return nil, nil

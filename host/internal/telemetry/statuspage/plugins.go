@@ -31,7 +31,7 @@ type Plugin struct {
 	Limits
 	// SHA256 of the loaded program, in hexadecimal digits; empty if there is none.
 	SHA256 string `json:"sha256,omitempty"`
-	// State: Starting, Running, Backoff, CrashLoop, Refused, Missing or Stopped.
+	// State: Starting, Running, Standby, Backoff, CrashLoop, Refused, Missing or Stopped.
 	State string `json:"state"`
 	// Problem is the reason why it does not work; empty if it works.
 	Problem string `json:"problem,omitempty"`
