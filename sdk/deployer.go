@@ -127,6 +127,9 @@ type Change struct {
 	After json.RawMessage
 	// Note is for people, such as the reason for a failure; may be empty.
 	Note string
+	// Waits is the reason why the job would wait for the object, although nothing has awaited it so far; empty if it would
+	// not. It is for people.
+	Waits string
 }
 
 // Action is the kind of a change.
@@ -145,9 +148,6 @@ const (
 	// ActionFail: the job would fail over the object.
 	ActionFail Action = "fail"
 )
-
-// NoteWaits begins the part of a note about an object that is not ready, and was not awaited before.
-const NoteWaits = "the job waits for it: "
 
 // Actions returns all actions.
 func Actions() []Action {

@@ -191,6 +191,7 @@ func (c *Change) toWire() (*deployerv1.Change, error) {
 		Before: before,
 		After:  after,
 		Note:   c.Note,
+		Waits:  c.Waits,
 	}, nil
 }
 

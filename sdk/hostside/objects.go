@@ -86,7 +86,8 @@ func ReadChanges(in []*deployerv1.Change) ([]sdk.Change, error) {
 			return nil, fmt.Errorf("its change of %q: the state after it: %w", name(object), afterErr)
 		}
 		changes = append(changes, sdk.Change{
-			Object: object, Action: action, Before: before, After: after, Note: Bounded(change.GetNote()),
+			Object: object, Action: action, Before: before, After: after,
+			Note: Bounded(change.GetNote()), Waits: Bounded(change.GetWaits()),
 		})
 	}
 	return changes, nil

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -112,6 +113,13 @@ func checkIdentity(fields map[string]any, path *field.Path) field.ErrorList {
 	if _, ok := metadata["namespace"].(string); !ok && metadata["namespace"] != nil {
 		problems = append(problems,
 			field.Invalid(path.Child("metadata", "namespace"), field.OmitValueType{}, "expected a string"))
+	}
+	// No API server ever sees another name or namespace: client-go refuses to send it.
+	for _, name := range []string{"name", "namespace"} {
+		segment, _ := metadata[name].(string)
+		for _, wrong := range content.IsPathSegmentName(segment) {
+			problems = append(problems, field.Invalid(path.Child("metadata", name), segment, wrong))
+		}
 	}
 	problems = append(problems, checkStringMap(metadata["labels"], path.Child("metadata", "labels"))...)
 	problems = append(problems, checkStringMap(metadata["annotations"], path.Child("metadata", "annotations"))...)

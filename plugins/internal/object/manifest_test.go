@@ -75,6 +75,13 @@ func TestParse(t *testing.T) {
 			"the API server would refuse it", `{apiVersion: v1, kind: A, metadata: {name: a, labels: {x: 1, z: z}}}`, ``,
 			[]string{"m.metadata.labels[x]: " + quotes},
 		},
+		"name of several segments": {
+			"client-go would not send it, so that the job would be tried again and again",
+			`{apiVersion: v1, kind: A, metadata: {name: a/b, namespace: ..}}`, ``, []string{
+				`m.metadata.name: Invalid value: "a/b": may not contain '/'`,
+				`m.metadata.namespace: Invalid value: "..": may not be '..'`,
+			},
+		},
 		"identity": {
 			"everything that is missing is reported at once", `{kind: 7, metadata: {namespace: 1}}`, ``, []string{
 				"m.apiVersion: Required value", "m.kind: Invalid value: expected a string",

@@ -30,7 +30,7 @@ func (j *Job) Diff(
 	if err != nil {
 		return nil, job.During(StepApply, err)
 	}
-	if changes, err = j.NoteWaits(ctx, checks, taken, changes); err != nil {
+	if changes, err = j.AddWaits(ctx, checks, taken, changes); err != nil {
 		return nil, err
 	}
 	wanted := plan.Keys()
@@ -42,8 +42,9 @@ func (j *Job) Diff(
 	return append(changes, removed...), nil
 }
 
-// NoteWaits notes in the changes why objects are not ready by their kinds, and adds those that do not change.
-func (j *Job) NoteWaits(
+// AddWaits adds to the changes why the job waits for objects that are not ready by their kinds. An object that does not
+// change gets a change of its own.
+func (j *Job) AddWaits(
 	ctx context.Context, checks readiness.Checks, applied []apply.Applied, changes []sdk.Change,
 ) ([]sdk.Change, error) {
 	if !checks.ByKind() {
@@ -56,15 +57,15 @@ func (j *Job) NoteWaits(
 			return nil, job.During(StepReadiness, err)
 		}
 		for _, why := range slices.Concat(verdict.Waiting, verdict.Failed) {
-			note := sdk.NoteWaits + strings.TrimPrefix(why, a.Key.String()+": ")
+			why = strings.TrimPrefix(why, a.Key.String()+": ")
 			at := slices.IndexFunc(changes, func(c sdk.Change) bool { return c.Object == a.Key.String() })
 			if at < 0 {
 				changes = append(changes, sdk.Change{
-					Object: a.Key.String(), Action: sdk.ActionKeep, Before: objects.Document(a.Live), Note: note,
+					Object: a.Key.String(), Action: sdk.ActionKeep, Before: objects.Document(a.Live), Waits: why,
 				})
 				continue
 			}
-			changes[at].Note = strings.TrimPrefix(changes[at].Note+"; "+note, "; ")
+			changes[at].Waits = why
 		}
 	}
 	return changes, nil

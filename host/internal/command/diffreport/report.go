@@ -30,6 +30,7 @@ type Change struct {
 	Before json.RawMessage `json:"before,omitempty"`
 	After  json.RawMessage `json:"after,omitempty"`
 	Note   string          `json:"note,omitempty"`
+	Waits  string          `json:"waits,omitempty"`
 }
 
 // New returns the report on an item.
@@ -68,6 +69,9 @@ func (r *Report) Text(palette terminal.Palette) string {
 	var out strings.Builder
 	for _, c := range r.Changes {
 		mark, note := markOf[c.Action], strings.TrimSpace(c.Note)
+		if c.Waits != "" {
+			note = strings.TrimPrefix(note+"; the job waits for it: "+strings.TrimSpace(c.Waits), "; ")
+		}
 		header := mark + " " + string(c.Action) + " " + text.Printable(c.Object)
 		if note != "" && !strings.Contains(note, "\n") {
 			header, note = header+": "+text.Printable(note), ""

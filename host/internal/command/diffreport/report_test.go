@@ -45,6 +45,8 @@ func TestDiffText(t *testing.T) {
 			Object: "Secret shop/same", Action: sdk.ActionUpdate, Note: "what differs is hidden",
 			Before: document(`{"a":1}`), After: document(`{"a":1}`),
 		},
+		{Object: "Service shop/web", Action: sdk.ActionUpdate, Note: "a warning", Waits: "no address"},
+		{Object: "Service shop/db", Action: sdk.ActionKeep, Waits: "no address"},
 	})
 	commandtest.ExpectGolden(t, "diff.golden.txt", report.Text(cli.PaletteFor(cli.ColourNever, nil)))
 	commandtest.ExpectGolden(t, "diff-colour.golden.txt", report.Text(cli.PaletteFor(cli.ColourAlways, nil)))

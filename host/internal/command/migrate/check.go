@@ -115,16 +115,13 @@ func judge(found []sdk.Change, err error) (verdict, []string) {
 	}
 	result, details := asItIs, []string(nil)
 	for _, c := range found {
-		if isMark(c) || c.Action == sdk.ActionKeep {
-			if at := strings.Index(c.Note, sdk.NoteWaits); at >= 0 {
-				details = append(details, c.Object+": "+c.Note[at:])
-				if result == asItIs {
-					result = differs
-				}
-				continue
+		if c.Waits != "" {
+			details = append(details, c.Object+": the job waits for it: "+c.Waits)
+			if result == asItIs {
+				result = differs
 			}
 		}
-		if isMark(c) {
+		if isMark(c) || c.Waits != "" && c.Action == sdk.ActionKeep {
 			continue
 		}
 		detail := string(c.Action) + " " + c.Object

@@ -46,13 +46,13 @@ func TestJudge(t *testing.T) {
 		{"take-over of a release", []sdk.Change{{Object: "Release a", Action: sdk.ActionUpdate, Note: "it exists"}},
 			nil, asItIs, nil},
 		{"an object to wait for", []sdk.Change{
-			{Object: "Service a", Action: sdk.ActionUpdate, Note: "a warning; " + sdk.NoteWaits + "no address"},
-			{Object: "Service b", Action: sdk.ActionKeep, Note: sdk.NoteWaits + "no address"},
+			{Object: "Service a", Action: sdk.ActionUpdate, Note: "a warning", Waits: "no address"},
+			{Object: "Service b", Action: sdk.ActionKeep, Waits: "no address"},
 		}, nil, differs, []string{
 			"Service a: the job waits for it: no address", "Service b: the job waits for it: no address",
 		}},
 		{"an object to wait for, and a change", []sdk.Change{
-			{Object: "Service a", Action: sdk.ActionUpdate, Note: sdk.NoteWaits + "no address"},
+			{Object: "Service a", Action: sdk.ActionUpdate, Waits: "no address"},
 			{Object: "Service b", Action: sdk.ActionDelete},
 		}, nil, changes, []string{"Service a: the job waits for it: no address", "delete Service b"}},
 		{"nothing to write, but deleted", []sdk.Change{{Object: "ConfigMap a", Action: sdk.ActionDelete}}, nil, changes,

@@ -174,7 +174,7 @@ func (d *Deployment) withRepairs(
 		}
 	}
 	if adopted {
-		if changes, err = d.NoteWaits(ctx, d.config.Checks, result.Applied, changes); err != nil {
+		if changes, err = d.AddWaits(ctx, d.config.Checks, result.Applied, changes); err != nil {
 			return nil, err
 		}
 	}

@@ -206,6 +206,9 @@ func (s *state) diff(args []string) string {
 		if c.Note != "" {
 			line += ": " + c.Note
 		}
+		if c.Waits != "" {
+			line += "; waits: " + c.Waits
+		}
 		lines = append(lines, line+dataOf("before", c.Before)+dataOf("after", c.After)+"\n")
 	}
 	slices.Sort(lines)

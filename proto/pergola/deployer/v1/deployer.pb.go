@@ -2982,7 +2982,9 @@ type Change struct {
 	// The object as it would be, as JSON; empty if there would be none or that cannot be told. It must hold no secrets.
 	After []byte `protobuf:"bytes,4,opt,name=after,proto3" json:"after,omitempty"`
 	// What else there is to say, such as why the job would fail; may be empty.
-	Note          string `protobuf:"bytes,5,opt,name=note,proto3" json:"note,omitempty"`
+	Note string `protobuf:"bytes,5,opt,name=note,proto3" json:"note,omitempty"`
+	// Why the job would wait for the object, although nothing has awaited it so far; empty if it would not.
+	Waits         string `protobuf:"bytes,6,opt,name=waits,proto3" json:"waits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3048,6 +3050,13 @@ func (x *Change) GetAfter() []byte {
 func (x *Change) GetNote() string {
 	if x != nil {
 		return x.Note
+	}
+	return ""
+}
+
+func (x *Change) GetWaits() string {
+	if x != nil {
+		return x.Waits
 	}
 	return ""
 }
@@ -4589,13 +4598,14 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\x06failed\x18\x02 \x01(\v2\x1b.pergola.deployer.v1.FailedH\x00R\x06failedB\t\n" +
 	"\aoutcome\"@\n" +
 	"\aChanges\x125\n" +
-	"\achanges\x18\x01 \x03(\v2\x1b.pergola.deployer.v1.ChangeR\achanges\"z\n" +
+	"\achanges\x18\x01 \x03(\v2\x1b.pergola.deployer.v1.ChangeR\achanges\"\x90\x01\n" +
 	"\x06Change\x12\x16\n" +
 	"\x06object\x18\x01 \x01(\tR\x06object\x12\x16\n" +
 	"\x06action\x18\x02 \x01(\tR\x06action\x12\x16\n" +
 	"\x06before\x18\x03 \x01(\fR\x06before\x12\x14\n" +
 	"\x05after\x18\x04 \x01(\fR\x05after\x12\x12\n" +
-	"\x04note\x18\x05 \x01(\tR\x04note\"\xd3\x01\n" +
+	"\x04note\x18\x05 \x01(\tR\x04note\x12\x14\n" +
+	"\x05waits\x18\x06 \x01(\tR\x05waits\"\xd3\x01\n" +
 	"\x0fRunHooksRequest\x12\x1b\n" +
 	"\thook_type\x18\x01 \x01(\tR\bhookType\x12\x1f\n" +
 	"\vdeploy_item\x18\x02 \x01(\fR\n" +
