@@ -11,6 +11,7 @@ package apiserver
 import (
 	"errors"
 	"fmt"
+	"mime"
 	"net"
 	"net/http"
 	"net/url"
@@ -95,7 +96,7 @@ func connections(config *rest.Config, o Options) (http.RoundTripper, error) {
 	return transport, nil
 }
 
-// gate lets requests pass to its server alone, and changes after permission alone.
+// gate lets requests pass to its server alone, and changes after permission alone. It lets no web pages back.
 type gate struct {
 	server *url.URL
 	next   http.RoundTripper
@@ -113,7 +114,20 @@ func (t *gate) RoundTrip(req *http.Request) (*http.Response, error) {
 		closeBody(req)
 		return nil, err
 	}
-	return t.next.RoundTrip(req)
+	res, err := t.next.RoundTrip(req)
+	if err == nil && isWebPage(res) {
+		_ = res.Body.Close() // its content is unused
+		return nil, fmt.Errorf("it answers with a web page (HTTP %d), as no API server does; "+
+			"correct the address in the Target", res.StatusCode)
+	}
+	return res, err
+}
+
+// isWebPage reports whether an answer is the page of a portal or a proxy, which would pass for an object or for the
+// absence of one. Other errors mean the same from a proxy.
+func isWebPage(res *http.Response) bool {
+	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")) // an unreadable one is none
+	return kind == "text/html" && (res.StatusCode < http.StatusMultipleChoices || res.StatusCode == http.StatusNotFound)
 }
 
 // closeBody fulfills the contract of RoundTripper for an unsent request.

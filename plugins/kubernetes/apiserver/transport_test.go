@@ -263,7 +263,7 @@ func TestSlowBody(t *testing.T) {
 func TestSlowBodyWithEnd(t *testing.T) {
 	t.Parallel()
 	begun := func(http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(req *http.Request) (*http.Response, error) {
+		return answer(func(req *http.Request) (*http.Response, error) {
 			body, end := io.Pipe()
 			go func() {
 				fmt.Fprint(end, `{"apiVersion":`)
@@ -277,12 +277,6 @@ func TestSlowBodyWithEnd(t *testing.T) {
 	checkSlowBody(t, clientOf(t, "https://example.org", 100*time.Millisecond, begun))
 }
 
-// roundTripper is a function as an http.RoundTripper.
-type roundTripper func(*http.Request) (*http.Response, error)
-
-// RoundTrip implements http.RoundTripper.
-func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
-
 // checkSlowBody checks that a request ends as unanswered, and the next one of its call at once.
 func checkSlowBody(t *testing.T, client corev1client.ConfigMapInterface) {
 	t.Helper()
@@ -293,6 +287,25 @@ func checkSlowBody(t *testing.T, client corev1client.ConfigMapInterface) {
 	}
 	if again := get(call, client, "b"); again == nil || !strings.Contains(again.Error(), "no answer for") {
 		t.Errorf("the next request: found %v", again)
+	}
+}
+
+// TestWebPage: the page of a portal or a proxy is neither an object nor the absence of one.
+// Rule (manifest.md#for-operators): A web page is no answer of a target.
+func TestWebPage(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[int]string{
+		http.StatusOK:       "it answers with a web page (HTTP 200), as no API server does",
+		http.StatusNotFound: "(HTTP 404), as no API server does; correct the address in the Target",
+	} {
+		client := serve(t, time.Minute, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html; charset=utf-8")
+			w.WriteHeader(code)
+			fmt.Fprint(w, "<html>Log in</html>")
+		})
+		if err := get(t.Context(), client, "a"); !IsSilent(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("expected %q, but found %v", want, err)
+		}
 	}
 }
 
