@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/pergola-deploy/pergola/sdk"
 )
@@ -13,7 +14,7 @@ import (
 // The error is ErrNotRunning, ErrCrashed, ErrProtocol, the cause of ctx, context.DeadlineExceeded, or, without a call,
 // an Error about the access to the host cluster; possibly wrapped. A failure of the deployer is an Outcome.
 func (p *Plugin) Call(ctx context.Context, op Operation, c Call, observer Observer) (*Outcome, error) {
-	s, err := p.current(ctx)
+	s, err := p.current(ctx, c.Deadline)
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +24,7 @@ func (p *Plugin) Call(ctx context.Context, op Operation, c Call, observer Observ
 // Render returns the desired objects without applying them. It blocks until the answer, the end of ctx, or the deadline
 // of the call. The error is as with Call.
 func (p *Plugin) Render(ctx context.Context, c Call) (*Rendered, error) {
-	s, err := p.current(ctx)
+	s, err := p.current(ctx, c.Deadline)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +34,7 @@ func (p *Plugin) Render(ctx context.Context, c Call) (*Rendered, error) {
 // Diff returns a preview of a job. It needs Capabilities.Diff. It blocks until the answer, the end of ctx, or the
 // deadline of the call. The error is as with Call.
 func (p *Plugin) Diff(ctx context.Context, c Call) (*Diff, error) {
-	s, err := p.current(ctx)
+	s, err := p.current(ctx, c.Deadline)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +45,7 @@ func (p *Plugin) Diff(ctx context.Context, c Call) (*Diff, error) {
 // Capabilities.Validate. It blocks until the answer, the end of ctx, or the deadline of the call. The error is as with
 // Call.
 func (p *Plugin) Validate(ctx context.Context, c Call) (*Validation, error) {
-	s, err := p.current(ctx)
+	s, err := p.current(ctx, c.Deadline)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +57,7 @@ func (p *Plugin) Validate(ctx context.Context, c Call) (*Validation, error) {
 // The error is an Error of the plugin or about the access to the host cluster, ErrNotRunning, ErrCrashed, ErrProtocol,
 // or that of ctx, possibly wrapped.
 func (p *Plugin) Holdings(ctx context.Context) ([]sdk.Holding, error) {
-	s, err := p.current(ctx)
+	s, err := p.current(ctx, time.Time{})
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +66,7 @@ func (p *Plugin) Holdings(ctx context.Context) ([]sdk.Holding, error) {
 
 // Collect has the plugin remove unused holdings. Capability and errors are as with Holdings.
 func (p *Plugin) Collect(ctx context.Context, holdings []sdk.Holding) error {
-	s, err := p.current(ctx)
+	s, err := p.current(ctx, time.Time{})
 	if err != nil {
 		return err
 	}
@@ -89,7 +90,7 @@ func (p *Plugin) RunHooks(ctx context.Context, call HookCall) ([]HookOutcome, er
 	if info := p.Info(); info.Name != "" && !slices.Contains(info.Capabilities.HookTypes, string(call.Type)) {
 		return nil, nil
 	}
-	s, err := p.current(ctx)
+	s, err := p.current(ctx, time.Time{})
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ const (
 	Starting State = "Starting"
 	// Running: it takes calls.
 	Running State = "Running"
-	// Standby: it takes calls, but has no process, because no deploy item needs it. The next call starts one.
+	// Standby: it takes calls, but has no process, because no deploy item needs it. The next call starts one, and waits.
 	Standby State = "Standby"
 	// Backoff: its start failed or its process ended; the next start follows after a pause.
 	Backoff State = "Backoff"
@@ -73,7 +73,9 @@ func (l *lifecycle) start() {
 		}
 		l.restarts[l.ended]++
 	}
-	l.state = Starting
+	if l.state != Standby { // in which calls wait for the start
+		l.state = Starting
+	}
 }
 
 // run notes that the process takes calls.

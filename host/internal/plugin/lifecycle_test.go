@@ -74,6 +74,12 @@ func TestLifecycle(t *testing.T) {
 		}
 	}
 	l.start()
+	l.run(now)
+	l.standBy()
+	l.start() // no restart
+	if l.state != Standby {
+		t.Errorf("expected calls to wait for the start after a standby, but found %s", l.state)
+	}
 	want := map[Reason]int{ReasonStart: 2, ReasonExit: 3, ReasonWedged: 1, ReasonMemory: 1}
 	if diff := cmp.Diff(want, l.restarts); diff != "" {
 		t.Errorf("restarts (-want +got):\n%s", diff)

@@ -32,8 +32,8 @@ type facts struct {
 	sum          string        // SHA-256 of the program; empty before the first start, and for an attached plugin
 	info         *Info         // of the last run
 	build        string        // see Build
-	run          *run          // nil unless Running
-	standby      *standby      // nil unless Standby, or in the start after it
+	run          *run          // nil unless Running, or ending for Standby
+	standby      *standby      // nil unless Standby
 	droppedLines uint64        // of the logs of ended processes
 	startTook    time.Duration // of the last start
 }

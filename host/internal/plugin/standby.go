@@ -54,41 +54,56 @@ func (p *Plugin) standBy(r *run) bool {
 	if r.session.Calls() > 0 {
 		return false
 	}
-	p.run, p.problem, p.standby = nil, nil, newStandby()
+	p.problem, p.standby = nil, newStandby()
 	p.lifecycle.standBy()
 	return true
 }
 
-// awaitCall waits until a call needs the process, or ctx ends.
-func (p *Plugin) awaitCall(ctx context.Context) {
+// awaitNeed waits until a call or a deploy item needs the process, or ctx ends.
+func (p *Plugin) awaitNeed(ctx context.Context) {
 	p.log.Info("plugin stands by: no deploy item needs it, and the next call starts it")
 	p.settings.changed()
-	select {
-	case <-ctx.Done():
-	case <-p.standby.called: // until the next start nothing replaces p.standby
+	ticker := p.settings.Clock.NewTicker(needInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.standby.called: // until the next start nothing replaces p.standby
+			return
+		case <-ticker.C():
+			// Another replica may have carried out the jobs of the items, and be gone.
+			if p.settings.listener.Needs(p) {
+				return
+			}
+		}
 	}
 }
 
 // endStandby lets the calls go on that wait for the end of a start. p.mu is held.
 func (p *Plugin) endStandby() {
-	if p.standby != nil && p.lifecycle.state != Standby && p.lifecycle.state != Starting {
+	if p.standby != nil && p.lifecycle.state != Standby {
 		close(p.standby.over)
 		p.standby = nil
 	}
 }
 
-// current returns the session of the running process. In Standby it starts one, and blocks until it runs. The error is
-// ErrNotRunning, or the cause of ctx.
-func (p *Plugin) current(ctx context.Context) (*session.Session, error) {
+// current returns the session of the running process. In Standby it starts one, and blocks until it runs, or until the
+// end of ctx or the deadline of the call; zero for none. The error is ErrNotRunning.
+func (p *Plugin) current(ctx context.Context, deadline time.Time) (*session.Session, error) {
 	p.mu.Lock()
 	waiting := p.standby
 	p.mu.Unlock()
 	if waiting != nil {
 		waiting.call()
+		if !deadline.IsZero() {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithDeadline(ctx, deadline)
+			defer cancel()
+		}
 		select {
 		case <-waiting.over:
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
 		}
 	}
 	return p.running()
@@ -98,7 +113,7 @@ func (p *Plugin) current(ctx context.Context) (*session.Session, error) {
 func (p *Plugin) running() (*session.Session, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.run == nil {
+	if p.run == nil || p.standby != nil {
 		return nil, ErrNotRunning
 	}
 	return p.run.session, nil

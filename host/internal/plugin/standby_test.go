@@ -40,7 +40,8 @@ func TestStandby(t *testing.T) {
 	first := h.current("raw")
 	h.passTime(clock, "the plugin to stand by", h.standsBy("raw"))
 	<-first.Ended
-	if s := h.status("raw"); s.Pid != 0 || s.Problem != nil || h.Ready() != nil || h.For(echoType) == nil {
+	eventually(t, "its process to be gone", func() bool { return h.status("raw").Pid == 0 })
+	if s := h.status("raw"); s.Problem != nil || h.Ready() != nil || h.For(echoType) == nil {
 		t.Errorf("expected it to be ready, without a process, but found %+v and %v", s, h.Ready())
 	}
 	if _, err := h.plugin("raw").Metrics(t.Context()); !errors.Is(err, ErrNotRunning) || !h.standsBy("raw")() {
@@ -62,6 +63,9 @@ func TestStandby(t *testing.T) {
 	}
 	h.passTime(clock, "the plugin to stand by again", h.standsBy("raw"))
 	<-second.Ended
+
+	h.unneeded.Store(false) // deployed by another replica, an item needs no call
+	h.passTime(clock, "the plugin to run for an item", func() bool { return h.status("raw").State == Running })
 }
 
 // TestNoStandby: a plugin with deploy items or a call under way keeps its process.
@@ -93,16 +97,29 @@ func TestFailureAfterStandby(t *testing.T) {
 	t.Parallel()
 	h, clock := unneededHost(t, "once")
 	h.passTime(clock, "the plugin to stand by", h.standsBy("once"))
-	ended, end := context.WithCancelCause(t.Context())
-	reason := errors.New("the host stops")
-	end(reason)
-	if _, err := h.call(ended, "once", "succeed"); !errors.Is(err, reason) && !errors.Is(err, ErrNotRunning) {
-		t.Errorf("expected the end of the call's context, but found %v", err)
-	}
 	if _, err := h.call(t.Context(), "once", "succeed"); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("expected ErrNotRunning, but found %v", err)
 	}
 	h.waitFor("once", Backoff)
+}
+
+// TestDeadlineInStandby: a call waits for the start until its deadline at most.
+func TestDeadlineInStandby(t *testing.T) {
+	t.Parallel()
+	p := &Plugin{facts: facts{standby: newStandby()}}
+	if _, err := p.Validate(t.Context(), Call{Deadline: time.Now()}); !errors.Is(err, ErrNotRunning) {
+		t.Errorf("expected ErrNotRunning at the deadline, but found %v", err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := p.Holdings(ended); !errors.Is(err, ErrNotRunning) {
+		t.Errorf("expected ErrNotRunning at the end of the context, but found %v", err)
+	}
+	select {
+	case <-p.standby.called:
+	default:
+		t.Error("expected the calls to ask for a start")
+	}
 }
 
 // TestEndInStandby: the host need not start a plugin to end.

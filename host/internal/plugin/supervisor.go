@@ -43,7 +43,7 @@ func (p *Plugin) supervise(ctx context.Context) {
 		case errors.Is(err, launch.ErrRefused):
 			p.refuse(err)
 		case errors.Is(err, errUnneeded):
-			p.awaitCall(life)
+			p.awaitNeed(life)
 		default:
 			p.pause(life, err)
 		}
