@@ -15,8 +15,8 @@ import (
 
 // The annotations of users for standalone mode.
 const (
-	// PausedAnnotation, with the value "true", keeps an item from jobs without a request by its user, where there is no
-	// Landscaper. A running job and a deletion go on.
+	// PausedAnnotation, with any value but "false", keeps an item from jobs without a request by its user, where there is
+	// no Landscaper. A running job and a deletion go on.
 	PausedAnnotation = "host.pergola.dev/paused"
 	// RetriesAnnotation overrides the Pauses of the host for an item.
 	RetriesAnnotation = "host.pergola.dev/retries"
@@ -239,7 +239,10 @@ func IsTry(item *v1alpha1.DeployItem) bool {
 }
 
 // IsPaused reports whether a user has paused an item.
-func IsPaused(item *v1alpha1.DeployItem) bool { return item.Annotations[PausedAnnotation] == "true" }
+func IsPaused(item *v1alpha1.DeployItem) bool {
+	value, annotated := item.Annotations[PausedAnnotation]
+	return annotated && !strings.EqualFold(value, "false") // a job in spite of "yes" could do harm
+}
 
 // SetPaused pauses an item, or ends its pause.
 func SetPaused(item *v1alpha1.DeployItem, pause bool) {

@@ -182,3 +182,20 @@ func TestRetriesAnnotation(t *testing.T) {
 		t.Errorf("with a malformed annotation the pause of the host is in force, but found %+v", next)
 	}
 }
+
+// Rule (deploy-items.md#next-tries): Any value of the annotation but "false" pauses an item.
+func TestIsPaused(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]bool{
+		"true": true, "True": true, "yes": true, "": true, "false": false, "False": false,
+	} {
+		item := &v1alpha1.DeployItem{}
+		item.Annotations = map[string]string{contract.PausedAnnotation: value}
+		if contract.IsPaused(item) != want {
+			t.Errorf("%q: expected %t", value, want)
+		}
+	}
+	if contract.IsPaused(&v1alpha1.DeployItem{}) {
+		t.Error("expected an item without the annotation to go on")
+	}
+}

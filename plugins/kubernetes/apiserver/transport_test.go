@@ -314,10 +314,14 @@ func TestWebPage(t *testing.T) {
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
-	client := serve(t, time.Second, func(_ http.ResponseWriter, r *http.Request) {
-		asked.Add(1)
-		<-r.Context().Done()
-	})
+	silent := func(http.RoundTripper) http.RoundTripper { // without a connection, which takes its time
+		return answer(func(req *http.Request) (*http.Response, error) {
+			asked.Add(1)
+			<-req.Context().Done()
+			return nil, req.Context().Err()
+		})
+	}
+	client := clientOf(t, "https://example.org", 100*time.Millisecond, silent)
 	call := WithBreaker(t.Context())
 	for n := range 50 {
 		if err := get(call, client, "a"); !IsSilent(err) {
