@@ -240,8 +240,8 @@ func (c *Controller) servePlugins(ctx context.Context) error {
 type followed struct {
 	// asked has the ShouldReconcile hooks by serving plugin.
 	asked map[string]string
-	// atWork are the serving plugins that run.
-	atWork []string
+	// processes are the serving plugins with a process.
+	processes []string
 	// started: all plugins have tried to start.
 	started bool
 }
@@ -249,12 +249,15 @@ type followed struct {
 // followPlugins adds queues and workers for new plugins. It has items reconciled after a change of their
 // ShouldReconcile hooks, and after the start of a plugin that they wait for.
 func (c *Controller) followPlugins(f *followed) error {
-	running := c.plugins.Running()
-	var atWork []string
+	running, standby := c.plugins.Running(), c.plugins.Standby()
+	var atWork, processes []string
 	for _, p := range c.plugins.Serving() {
 		name := p.Name()
 		if running[name] {
 			atWork = append(atWork, name)
+		}
+		if running[name] && !standby[name] {
+			processes = append(processes, name)
 		}
 		var hooks []string
 		for _, t := range p.Info().Types {
@@ -280,11 +283,11 @@ func (c *Controller) followPlugins(f *followed) error {
 	c.locks.Serve(atWork)
 	c.router.PluginsRun(running)
 	if c.health != nil {
-		c.health.Started(slices.DeleteFunc(slices.Clone(atWork), func(name string) bool {
-			return slices.Contains(f.atWork, name)
+		c.health.Started(slices.DeleteFunc(slices.Clone(processes), func(name string) bool {
+			return slices.Contains(f.processes, name)
 		}))
 	}
-	f.atWork = atWork
+	f.processes = processes
 	return nil
 }
 

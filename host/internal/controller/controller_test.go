@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/intake"
 	"github.com/pergola-deploy/pergola/host/internal/intake/intaketest"
 	"github.com/pergola-deploy/pergola/host/internal/itemcache"
@@ -133,4 +134,58 @@ func TestServed(t *testing.T) {
 			t.Fatalf("%s: nothing is heard of it", step.what)
 		}
 	}
+}
+
+// observedPlugins counts how often the plugins were looked at.
+type observedPlugins struct {
+	intaketest.Plugins
+	looks atomic.Int32
+}
+
+func (p *observedPlugins) Standby() map[string]bool {
+	defer p.looks.Add(1)
+	return p.Plugins.Standby()
+}
+
+// TestStartAfterStandby: the items of a plugin that show unhealthy objects are checked when its process starts, also
+// where the plugin has taken calls all the time.
+func TestStartAfterStandby(t *testing.T) {
+	a, lacks := newServerAPI(t), atomic.Bool{}
+	d := &intaketest.Deployer{
+		PluginName: "one", Type: newType(), Capabilities: plugin.Capabilities{CheckHealth: true},
+		OnCall: func(
+			ctx context.Context, op plugin.Operation, _ plugin.Call, o plugin.Observer,
+		) (*plugin.Outcome, error) {
+			switch {
+			case op != plugin.CheckHealth:
+				return succeeds(ctx, op, o)
+			case lacks.Load():
+				return &plugin.Outcome{InProgress: &plugin.InProgress{WaitingFor: "ConfigMap a"}}, nil
+			default:
+				return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
+			}
+		},
+	}
+	plugins := &observedPlugins{Plugins: intaketest.Plugins{Serve: []*intaketest.Deployer{d}}}
+	c := a.startController(plugins, func(o *Options) { o.Standalone = true })
+	item := newDeployItem(a.newNamespace(), "item", func(i *v1alpha1.DeployItem) { i.Spec.Type = d.Type })
+	a.create(item)
+	job := a.setJob(item, time.Now())
+	a.waitFor(item, "whose job has ended", func(i *v1alpha1.DeployItem) bool { return i.Status.JobIDFinished == job })
+	lacks.Store(true)
+	c.health.Woken(client.ObjectKeyFromObject(item))
+	await.That(t, patience, "a lack in the cache", func() bool {
+		cached := &v1alpha1.DeployItem{}
+		err := c.manager.GetCache().Get(t.Context(), client.ObjectKeyFromObject(item), cached)
+		return err == nil && contract.IsUnhealthy(cached)
+	})
+
+	lacks.Store(false)
+	for _, standingBy := range []map[string]bool{{"one": true}, nil} {
+		plugins.Change(func(p *intaketest.Plugins) { p.StandingBy = standingBy })
+		before := plugins.looks.Load()
+		c.Changed()
+		await.That(t, patience, "a look at the plugins", func() bool { return plugins.looks.Load() > before })
+	}
+	a.waitFor(item, "without a lack", func(i *v1alpha1.DeployItem) bool { return !contract.IsUnhealthy(i) })
 }

@@ -29,8 +29,9 @@ type Plugins interface {
 	Unserved(itemType v1alpha1.DeployItemType) string
 	// Hooking returns the plugins with hooks for a type, in the order of the calls.
 	Hooking(itemType v1alpha1.DeployItemType) []pluginhook.Plugin
-	// Running has the names of the plugins that take calls now.
+	// Running has the names of the plugins that take calls now, and Standby those of them that have no process.
 	Running() map[string]bool
+	Standby() map[string]bool
 }
 
 // PluginSet are the plugins of a plugin.Set.
@@ -63,12 +64,20 @@ func (s PluginSet) Hooking(itemType v1alpha1.DeployItemType) (hooking []pluginho
 }
 
 // Running implements Plugins.
-func (s PluginSet) Running() map[string]bool {
-	running := map[string]bool{}
+func (s PluginSet) Running() map[string]bool { return s.names(plugin.Status.TakesCalls) }
+
+// Standby implements Plugins.
+func (s PluginSet) Standby() map[string]bool {
+	return s.names(func(status plugin.Status) bool { return status.State == plugin.Standby })
+}
+
+// names returns the names of the plugins with a status.
+func (s PluginSet) names(has func(plugin.Status) bool) map[string]bool {
+	names := map[string]bool{}
 	for _, status := range s.Status() {
-		if status.TakesCalls() && status.Info != nil {
-			running[status.Info.Name] = true
+		if has(status) && status.Info != nil {
+			names[status.Info.Name] = true
 		}
 	}
-	return running
+	return names
 }

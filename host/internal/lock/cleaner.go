@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -81,6 +82,9 @@ func (c *Cleaner) cleanOne(ctx context.Context, object *v1alpha1.SyncObject) err
 	}
 	asSeen := client.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion}
 	err := c.Client.Delete(ctx, object, asSeen)
+	if apierrors.IsConflict(err) { // it was just released; the next round deletes it
+		return nil
+	}
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete lock %q: %w", object.Name, err)
 	}

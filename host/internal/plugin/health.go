@@ -53,7 +53,11 @@ func (p *Plugin) noteHealth(answer error) {
 		p.update(func() { p.problem = nil })
 	case errors.Is(answer, session.ErrUnwell) && (before == nil || before.Error() != answer.Error()):
 		p.log.Warn("plugin is unhealthy; it is killed if it stays so", "error", answer.Error())
-		p.update(func() { p.problem = answer })
+		p.update(func() {
+			if p.standby == nil { // otherwise the process ends
+				p.problem = answer
+			}
+		})
 	}
 }
 

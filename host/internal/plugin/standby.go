@@ -70,10 +70,12 @@ func (p *Plugin) awaitNeed(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-p.standby.called: // until the next start nothing replaces p.standby
+			p.log.Info("plugin starts for a call")
 			return
 		case <-ticker.C():
 			// Another replica may have carried out the jobs of the items, and be gone.
 			if p.settings.listener.Needs(p) {
+				p.log.Info("plugin starts for a deploy item")
 				return
 			}
 		}

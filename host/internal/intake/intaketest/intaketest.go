@@ -3,6 +3,7 @@ package intaketest
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 
@@ -71,6 +72,7 @@ type Plugins struct {
 	Serve      []*Deployer
 	HooksOnly  []*Deployer
 	Down       map[string]bool // by name; all others run
+	StandingBy map[string]bool // by name
 	AllStarted bool
 }
 
@@ -143,4 +145,11 @@ func (p *Plugins) Running() map[string]bool {
 		running[d.PluginName] = !p.Down[d.PluginName]
 	}
 	return running
+}
+
+// Standby implements intake.Plugins.
+func (p *Plugins) Standby() map[string]bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.StandingBy)
 }
