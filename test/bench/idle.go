@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -56,37 +55,21 @@ func sayMemory(host *testenv.Host) error {
 	if err != nil {
 		return err
 	}
-	var lines []string
-	for _, pid := range slices.Concat(slices.Collect(maps.Values(children))...) {
-		line, err := memoryOf(pid)
-		if err != nil {
-			return err
+	children["host"] = []int{host.Pid()}
+	for _, name := range slices.Sorted(maps.Keys(children)) {
+		for _, pid := range children[name] {
+			process, err := procfs.NewProc(pid)
+			if err != nil {
+				return fmt.Errorf("read memory of %s: %w", name, err)
+			}
+			memory, err := process.ProcSMapsRollup()
+			if err != nil {
+				return fmt.Errorf("read memory of %s: %w", name, err)
+			}
+			say("PSS of %-13s %5.0f MiB, anonymous %5.0f MiB", name,
+				float64(memory.Pss)/(1<<20), float64(memory.Anonymous)/(1<<20))
 		}
-		lines = append(lines, line)
 	}
-	line, err := memoryOf(host.Pid())
-	if err != nil {
-		return err
-	}
-	slices.Sort(lines)
-	say("%s\n%s\n", line, strings.Join(lines, "\n"))
+	say("")
 	return nil
-}
-
-// memoryOf describes the memory of a process, which goes by the name that it was started with.
-func memoryOf(pid int) (string, error) {
-	process, err := procfs.NewProc(pid)
-	if err != nil {
-		return "", fmt.Errorf("read memory of process %d: %w", pid, err)
-	}
-	command, err := process.CmdLine()
-	if err != nil {
-		return "", fmt.Errorf("read name of process %d: %w", pid, err)
-	}
-	memory, err := process.ProcSMapsRollup()
-	if err != nil {
-		return "", fmt.Errorf("read memory of process %d: %w", pid, err)
-	}
-	return fmt.Sprintf("PSS of %-13s %5.0f MiB, anonymous %5.0f MiB", filepath.Base(command[0]),
-		float64(memory.Pss)/(1<<20), float64(memory.Anonymous)/(1<<20)), nil
 }

@@ -13,7 +13,7 @@
 // has the states, without effects.
 //
 // A plugin without deploy items has no process, because most hosts have more plugins than their users need: once in a
-// minute the host looks whether there are items for it, or a call under way, and the next call starts it again. The
+// minute the host looks whether there are items for it, or a call under way, and the next of them starts it again. The
 // first start is needed all the same: it tells the types of the plugin.
 //
 // The file of the first start is hashed, held open and executed by its descriptor: neither a restart nor a race picks

@@ -23,14 +23,7 @@ const (
 func (p *Plugin) checkHealth(ctx context.Context, r *run) {
 	interval := p.settings.Silence / checksPerSilence
 	health := healthRecord{silence: p.settings.Silence}
-	ticker := p.settings.Clock.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C():
-		}
+	p.settings.every(ctx, interval, func() {
 		answer := r.session.Check(ctx, interval)
 		if ctx.Err() != nil {
 			return
@@ -42,7 +35,7 @@ func (p *Plugin) checkHealth(ctx context.Context, r *run) {
 		if why := health.judge(answer, r.session.Silent(checksPerSilence)); why != nil {
 			r.kill(why, p.log)
 		}
-	}
+	})
 }
 
 // noteHealth shows the plugin's own report of its health.
@@ -111,17 +104,10 @@ func (p *Plugin) checkMemory(ctx context.Context, r *run, memory func() uint64) 
 	if limit == 0 {
 		return
 	}
-	ticker := p.settings.Clock.NewTicker(memoryInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C():
-		}
+	p.settings.every(ctx, memoryInterval, func() {
 		if used := memory(); used > limit {
 			text := fmt.Sprintf("it has taken %d MiB of memory, and may take %d MiB", used>>20, limit>>20)
 			r.kill(&killing{reason: ReasonMemory, text: text}, p.log)
 		}
-	}
+	})
 }

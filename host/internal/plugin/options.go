@@ -89,6 +89,19 @@ type settings struct {
 	claim    func(p *Plugin, info *Info) error
 }
 
+// every calls f in this interval until ctx ends.
+func (s *settings) every(ctx context.Context, interval time.Duration, f func()) {
+	ticker := s.Clock.NewTicker(interval)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-ticker.C():
+			f()
+		}
+	}
+}
+
 // launch returns the settings for processes.
 func (s *settings) launch() launch.Settings {
 	return launch.Settings{TempDir: s.tempDir, Timeout: s.StartTimeout, LogLevel: s.LogLevel, Clock: s.Clock}

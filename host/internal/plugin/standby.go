@@ -32,19 +32,14 @@ func newStandby() *standby {
 // checkNeed ends the run of a plugin with unneeded if no deploy item needs it and no call is under way. It returns then
 // or at the end of ctx.
 func (p *Plugin) checkNeed(ctx context.Context, r *run, unneeded func()) {
-	ticker := p.settings.Clock.NewTicker(needInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C():
-		}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	p.settings.every(ctx, needInterval, func() {
 		if !p.settings.listener.Needs(p) && p.standBy(r) {
 			unneeded()
-			return
+			cancel()
 		}
-	}
+	})
 }
 
 // standBy takes a process without calls out of use, and reports whether it had none.
