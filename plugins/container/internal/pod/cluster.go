@@ -76,7 +76,7 @@ func (c *Cluster) AskForUpload(ctx context.Context, p *corev1.Pod) error {
 		options := metav1.PatchOptions{FieldManager: fieldManager}
 		_, err = c.Client.Core().Pods(c.Namespace).Patch(ctx, p.Name, types.MergePatchType, patch, options)
 	}
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // it is gone
+	if err != nil && !isGone(err) && !apierrors.IsConflict(err) { // it is gone
 		return fmt.Errorf("tell Pod %s/%s of the end of main: %w", c.Namespace, p.Name, err)
 	}
 	return nil
@@ -116,7 +116,7 @@ func (c *Cluster) Token(
 // empty for none.
 func (c *Cluster) NamespaceUID(ctx context.Context) (types.UID, error) {
 	namespace, err := c.Client.Core().Namespaces().Get(ctx, c.Namespace, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	if isGone(err) {
 		return "", nil
 	}
 	if err != nil {
@@ -184,7 +184,7 @@ type Result struct {
 func (c *Cluster) Result(ctx context.Context, runName string) (*Result, error) {
 	result := &Result{Secret: ResultName(runName)}
 	secret, err := c.Client.Core().Secrets(c.Namespace).Get(ctx, result.Secret, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	if isGone(err) {
 		return result, nil
 	}
 	if err != nil {
@@ -253,4 +253,10 @@ func (c *Cluster) FollowPods(r Remaining) []watch.Seen {
 func (c *Cluster) seen(resource, kind string, o metav1.Object) watch.Seen {
 	mapping := target.Mapping{Resource: corev1.SchemeGroupVersion.WithResource(resource), Namespaced: true}
 	return watch.SeenOf(c.Client, mapping, object.Key{Kind: kind, Namespace: c.Namespace, Name: o.GetName()}, o)
+}
+
+// isGone reports whether the API server has no such object. Each one serves Pods, Secrets and Namespaces, so that HTTP
+// 404 in other words is that of a proxy, which cannot know.
+func isGone(err error) bool {
+	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }

@@ -33,7 +33,7 @@ func (c *Cluster) CreatePod(ctx context.Context, p *corev1.Pod) (*corev1.Pod, er
 // Pod returns a Pod; nil for none.
 func (c *Cluster) Pod(ctx context.Context, name string) (*corev1.Pod, error) {
 	p, err := c.Client.Core().Pods(c.Namespace).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	if isGone(err) {
 		return nil, nil //nolint:nilnil // none is no error
 	}
 	if err != nil {
@@ -60,7 +60,7 @@ func (c *Cluster) Stop(ctx context.Context, p *corev1.Pod, grace time.Duration) 
 		return nil
 	}
 	err := c.Client.Core().Pods(c.Namespace).Delete(ctx, p.Name, options)
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	if err != nil && !isGone(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("delete Pod %s/%s: %w", c.Namespace, p.Name, err)
 	}
 	return nil
@@ -104,7 +104,7 @@ func (c *Cluster) Release(ctx context.Context, p *corev1.Pod, labels map[string]
 			return c.Release(ctx, fresh, labels)
 		}
 	}
-	if err != nil && !apierrors.IsNotFound(err) {
+	if err != nil && !isGone(err) {
 		return fmt.Errorf("take the finalizer off Pod %s/%s: %w", c.Namespace, p.Name, err)
 	}
 	return nil
